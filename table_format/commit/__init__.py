@@ -1,0 +1,1 @@
+"""Commits: each action turns files into updates and requirements; `retry` carries them to a catalog."""

@@ -1,0 +1,157 @@
+"""The only exception tree of the project.
+
+A kind says what a caller may do about an error; a class below it exists only where a door has to name the
+thing (the Iceberg REST envelope distinguishes a missing table from a missing namespace). Messages say what,
+which and what to do, and are written for the person who sent the request.
+
+    TableFormatError
+    ├── NotFound                  NOT_FOUND
+    │   ├── NoSuchWarehouse, NoSuchNamespace, NoSuchTable, NoSuchView, NoSuchFile, NoSuchJob
+    ├── AlreadyExists             ALREADY_EXISTS
+    ├── NamespaceNotEmpty         CONFLICT
+    ├── CommitFailed              CONFLICT            the commit certainly did not happen; reload and retry
+    │   └── RequirementFailed     REQUIREMENT_FAILED
+    ├── VersionConflict           CONFLICT            optimistic concurrency on anything that is not a table
+    ├── Invalid                   INVALID             the request is wrong, whatever the state
+    │   └── TooLarge
+    ├── Unprocessable             INVALID             well-formed, but contradicts itself
+    ├── Unsupported               UNSUPPORTED
+    ├── Forbidden                 FORBIDDEN
+    ├── Unavailable               UNAVAILABLE         certainly not applied; try again later
+    ├── CommitStateUnknown        COMMIT_STATE_UNKNOWN  may have happened: nothing may be deleted
+    └── Internal                  INTERNAL            a broken invariant of ours
+"""
+
+from enum import StrEnum
+from typing import ClassVar
+
+
+class Kind(StrEnum):
+    """What a caller may do about an error; a new kind only if a caller would act differently."""
+
+    NOT_FOUND = "not_found"
+    ALREADY_EXISTS = "already_exists"
+    CONFLICT = "conflict"
+    REQUIREMENT_FAILED = "requirement_failed"
+    INVALID = "invalid"
+    UNSUPPORTED = "unsupported"
+    FORBIDDEN = "forbidden"
+    UNAVAILABLE = "unavailable"
+    COMMIT_STATE_UNKNOWN = "commit_state_unknown"
+    INTERNAL = "internal"
+
+
+class TableFormatError(Exception):
+    """Root of the tree; `kind` is fixed per class."""
+
+    kind: ClassVar[Kind] = Kind.INTERNAL
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class NotFound(TableFormatError):
+    """Something named by the caller does not exist."""
+
+    kind = Kind.NOT_FOUND
+
+
+class NoSuchWarehouse(NotFound):
+    """No table bucket of that name."""
+
+
+class NoSuchNamespace(NotFound):
+    """No namespace of that name."""
+
+
+class NoSuchTable(NotFound):
+    """No table of that name."""
+
+
+class NoSuchView(NotFound):
+    """No view of that name."""
+
+
+class NoSuchFile(NotFound):
+    """An object that should be in the object store is not there."""
+
+
+class NoSuchJob(NotFound):
+    """No maintenance job of that id."""
+
+
+class AlreadyExists(TableFormatError):
+    """The name to be created is taken."""
+
+    kind = Kind.ALREADY_EXISTS
+
+
+class NamespaceNotEmpty(TableFormatError):
+    """A namespace that still has tables, views or child namespaces was to be dropped."""
+
+    kind = Kind.CONFLICT
+
+
+class CommitFailed(TableFormatError):
+    """The commit certainly did not happen; reload and try again."""
+
+    kind = Kind.CONFLICT
+
+
+class RequirementFailed(CommitFailed):
+    """An `assert-*` requirement does not hold on the current table."""
+
+    kind = Kind.REQUIREMENT_FAILED
+
+
+class VersionConflict(TableFormatError):
+    """The resource changed since the caller read it."""
+
+    kind = Kind.CONFLICT
+
+
+class Invalid(TableFormatError):
+    """The request is wrong, whatever the state of the table."""
+
+    kind = Kind.INVALID
+
+
+class TooLarge(Invalid):
+    """The request exceeds a limit."""
+
+
+class Unprocessable(TableFormatError):
+    """Well-formed, but contradicts itself (for example a key both set and removed)."""
+
+    kind = Kind.INVALID
+
+
+class Unsupported(TableFormatError):
+    """Valid by the specification, but not offered here."""
+
+    kind = Kind.UNSUPPORTED
+
+
+class Forbidden(TableFormatError):
+    """Known, but not allowed."""
+
+    kind = Kind.FORBIDDEN
+
+
+class Unavailable(TableFormatError):
+    """A dependency is away; the operation was certainly not applied."""
+
+    kind = Kind.UNAVAILABLE
+
+
+class CommitStateUnknown(TableFormatError):
+    """The commit may or may not have happened: reload and look; delete nothing."""
+
+    kind = Kind.COMMIT_STATE_UNKNOWN
+
+
+class Internal(TableFormatError):
+    """An invariant of ours is broken."""
+
+    kind = Kind.INTERNAL

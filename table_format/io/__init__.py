@@ -1,0 +1,1 @@
+"""Object stores: the port (`store`), its adapters and the scheme resolver."""

@@ -1,0 +1,1 @@
+"""Manifests and manifest lists: entries (`entries`), Avro schemas (`avro`), readers and writers."""

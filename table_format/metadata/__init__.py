@@ -1,0 +1,1 @@
+"""Table metadata as JSON documents: read views, requirements, updates, creation, file naming."""

@@ -1,0 +1,1 @@
+"""Scans: which files a snapshot holds, and their rows as Arrow batches."""

@@ -1,0 +1,1 @@
+"""Schemas: Iceberg to and from Arrow, and evolution as updates."""

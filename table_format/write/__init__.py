@@ -1,0 +1,1 @@
+"""Writing data files: Parquet with metrics, partition transforms, fan-out."""
