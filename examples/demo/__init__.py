@@ -1,0 +1,1 @@
+"""The demo: a Kafka topic becomes a compacted Iceberg table."""
