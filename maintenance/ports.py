@@ -1,0 +1,199 @@
+"""What maintenance needs of its surroundings: the job queue, the policies that fall due, a job's context.
+
+Implemented by the server (database) and by fakes. The queue and the policy source are async, for the worker's
+loop; a job's context is sync and may be used from any thread, for the job itself.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from maintenance.policies import Policy
+from table_format.catalog import TableCatalog
+from table_format.clock import Clock, Ids
+from table_format.ident import TableIdent
+from table_format.io.store import ObjectStore
+from table_format.jsontypes import JsonObject
+
+
+class JobKind(StrEnum):
+    """What a job does; the first three are named as the policies that ask for them."""
+
+    COMPACTION = "icebergCompaction"
+    SNAPSHOTS = "icebergSnapshotManagement"
+    UNREFERENCED = "icebergUnreferencedFileRemoval"
+    PURGE = "tablePurge"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job to be enqueued; at most one job per (table, kind) is queued at a time."""
+
+    kind: JobKind
+    bucket_id: int
+    table_id: int | None
+    table_uuid: str
+    ident: TableIdent | None
+    dry_run: bool = False
+    payload: JsonObject = field(default_factory=dict)
+    """What the kind needs beside the table; a purge: {"metadata_location", "location"}."""
+    priority: int = 0
+    run_after_ms: int = 0
+    max_attempts: int = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job that was claimed, as its row says."""
+
+    id: int
+    kind: JobKind
+    bucket_id: int
+    table_id: int | None
+    table_uuid: str
+    ident: TableIdent | None
+    dry_run: bool
+    payload: JsonObject
+    priority: int = 0
+    attempts: int
+    """Counts this attempt: 1 on the first."""
+    max_attempts: int
+    lease_until_ms: int
+    plan: JsonObject | None = None
+    """What an earlier, interrupted attempt saved."""
+
+
+class JobQueue(Protocol):
+    """Jobs with leases; a call that names an owner answers False when the lease is not that owner's any more."""
+
+    async def claim(self, owner: str, kinds: Collection[JobKind], lease_ms: int) -> Job | None:
+        """Take the next job that is due, or None."""
+        ...
+
+    async def heartbeat(self, job_id: int, owner: str, lease_ms: int) -> bool:
+        """Prolong the lease."""
+        ...
+
+    async def finish(self, job_id: int, owner: str, report: JsonObject, plan: JsonObject | None) -> bool:
+        """Record the end of a run; a plan of None keeps the one that was saved."""
+        ...
+
+    async def fail(self, job_id: int, owner: str, error: str, retry_at_ms: int | None) -> bool:
+        """Record a failure: queued again for `retry_at_ms`, or failed for good when that is None."""
+        ...
+
+    async def save_plan(self, job_id: int, owner: str, plan: JsonObject) -> bool:
+        """Store what a later attempt must know, durably, before this returns."""
+        ...
+
+    async def requeue_stalled(self, now_ms: int) -> int:
+        """Give back jobs whose lease ran out; how many."""
+        ...
+
+    async def enqueue(self, new: NewJob) -> Job:
+        """The job, or the one already queued for the same table and kind."""
+        ...
+
+
+class PolicySource(Protocol):
+    """What the clock asks: which tables are due for which kind."""
+
+    async def due(self, now_ms: int) -> Sequence[NewJob]:
+        """Jobs whose policy interval has passed since the last run of that kind on that table."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreferenced:
+    """A file that no metadata refers to, and since when that is known."""
+
+    path: str
+    size: int
+    first_seen_ms: int
+
+
+class UnreferencedLog(Protocol):
+    """Which unreferenced files were seen, per table; durable."""
+
+    def known(self, table_uuid: str) -> Mapping[str, int]:
+        """First-seen milliseconds by path."""
+        ...
+
+    def mark(self, table_uuid: str, files: Sequence[Unreferenced]) -> None:
+        """Add files; one that is known keeps its first_seen_ms."""
+        ...
+
+    def forget(self, table_uuid: str, paths: Sequence[str]) -> None:
+        """Remove files that were deleted, or are referenced after all."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSettings:
+    """Limits of the installation, the same for every table."""
+
+    allow_unsafe: bool = False
+    max_bytes_per_run: int = 8 * 1024**3
+    """Compaction input per run; what is left makes the job be enqueued again."""
+    max_groups_per_run: int = 256
+    groups_per_commit: int = 16
+    commit_attempts: int = 50
+    delete_batch: int = 500
+    max_unreferenced_share: float = 0.5
+    """Above this share of the listed files the job stops: a wrong location looks like that."""
+    share_applies_above: int = 20
+    """Up to this many candidates the share is not looked at."""
+
+
+class JobContext(Protocol):
+    """The surroundings of one run of one job."""
+
+    @property
+    def catalog(self) -> TableCatalog:
+        """The catalog, through the same commit door as everyone."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """Time."""
+        ...
+
+    @property
+    def ids(self) -> Ids:
+        """Ids and jitter."""
+        ...
+
+    @property
+    def settings(self) -> JobSettings:
+        """The installation's limits."""
+        ...
+
+    @property
+    def unreferenced(self) -> UnreferencedLog:
+        """The log of unreferenced files."""
+        ...
+
+    def store_for(self, location: str) -> ObjectStore:
+        """The object store that holds that location."""
+        ...
+
+    def policy(self, kind: JobKind) -> Policy:
+        """The policy in force for the job's table (read anew at every call)."""
+        ...
+
+    def still_leased(self) -> bool:
+        """Whether the lease is still ours by the database, not by memory; False when that cannot be told."""
+        ...
+
+    def other_table_locations(self) -> Sequence[str]:
+        """Base locations of all other tables, in any bucket, those dropped but not yet purged included."""
+        ...
+
+    def save_plan(self, plan: JsonObject) -> None:
+        """Store what a later attempt must know, durably.
+
+        Raises:
+            CommitFailed: the lease was lost, so nothing was stored.
+        """
+        ...
