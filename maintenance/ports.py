@@ -65,7 +65,7 @@ class Job:
 
 
 class JobQueue(Protocol):
-    """Jobs with leases; a call that names an owner answers False when the lease is not that owner's any more."""
+    """Jobs with leases; a call that names an owner answers False when the lease is that owner's no more."""
 
     async def claim(self, owner: str, kinds: Collection[JobKind], lease_ms: int) -> Job | None:
         """Take the next job that is due, or None."""

@@ -21,7 +21,7 @@ _STRATEGIES: Final = ("auto", "binpack")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tier:
-    """Files smaller than `below_bytes` (but not than the tier before says) are packed up to `target_bytes`."""
+    """Files smaller than `below_bytes` (and not of a lower tier) are packed up to `target_bytes`."""
 
     below_bytes: int
     target_bytes: int
