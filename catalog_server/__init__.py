@@ -1,0 +1,1 @@
+"""The catalog server: HTTP APIs over services over one database."""

@@ -1,0 +1,1 @@
+"""Use-cases: what may be done to buckets, namespaces, tables, policies and jobs, whatever the door."""

@@ -1,0 +1,204 @@
+"""All database tables. Times are integer milliseconds; names compare byte by byte.
+
+`REVISION` is the Alembic revision this file describes; a test holds both together.
+"""
+
+from typing import Any
+
+import orjson
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.engine import Dialect
+
+REVISION = "0001_initial"
+
+METADATA = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+class JsonText(TypeDecorator[Any]):
+    """A JSON value in a text column (the dialects' own JSON types differ in what they change)."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        """Value to text."""
+        return None if value is None else orjson.dumps(value).decode()
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        """Text to value."""
+        return None if value is None else orjson.loads(value)
+
+
+# Ids are never given out twice, so a row left behind can not attach itself to a newer thing.
+_NEVER_REUSED = {"sqlite_autoincrement": True}
+
+
+def _id() -> Column[int]:
+    return Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True)
+
+
+buckets = Table(
+    "buckets",
+    METADATA,
+    _id(),
+    Column("name", Text, nullable=False, unique=True),
+    Column("location", Text, nullable=False),
+    Column("properties", JsonText, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    **_NEVER_REUSED,  # type: ignore[arg-type]
+)
+
+namespaces = Table(
+    "namespaces",
+    METADATA,
+    _id(),
+    Column("bucket_id", ForeignKey("buckets.id"), nullable=False),
+    Column("parent_id", ForeignKey("namespaces.id"), nullable=True, index=True),
+    # All levels joined by U+001F, which no level may hold.
+    Column("key", Text, nullable=False),
+    Column("parent_key", Text, nullable=False),
+    Column("properties", JsonText, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    UniqueConstraint("bucket_id", "key"),
+    Index("ix_namespaces_children", "bucket_id", "parent_key", "key"),
+    **_NEVER_REUSED,  # type: ignore[arg-type]
+)
+
+tables = Table(
+    "tables",
+    METADATA,
+    _id(),
+    Column("bucket_id", ForeignKey("buckets.id"), nullable=False),
+    Column("namespace_id", ForeignKey("namespaces.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("table_uuid", Text, nullable=False, unique=True),
+    Column("location", Text, nullable=False),
+    Column("metadata_location", Text, nullable=False),
+    Column("previous_metadata_location", Text, nullable=True),
+    Column("version", BigInteger, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("updated_at_ms", BigInteger, nullable=False),
+    UniqueConstraint("namespace_id", "name"),
+    Index("ix_tables_bucket_id", "bucket_id"),
+    **_NEVER_REUSED,  # type: ignore[arg-type]
+)
+
+# Every place a table ever put files into while it existed; no two tables may have overlapping ones.
+table_places = Table(
+    "table_places",
+    METADATA,
+    Column("table_id", ForeignKey("tables.id", ondelete="CASCADE"), primary_key=True),
+    Column("place", Text, primary_key=True, index=True),  # canonical, without trailing slash
+)
+
+policies = Table(
+    "policies",
+    METADATA,
+    Column("scope", Text, primary_key=True),  # bucket | namespace | table
+    Column("scope_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("policy_type", Text, primary_key=True),
+    Column("document", JsonText, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("updated_at_ms", BigInteger, nullable=False),
+)
+
+policy_changes = Table(
+    "policy_changes",
+    METADATA,
+    _id(),
+    Column("scope", Text, nullable=False),
+    Column("scope_id", BigInteger, nullable=False),
+    Column("policy_type", Text, nullable=False),
+    Column("before", JsonText, nullable=True),
+    Column("after", JsonText, nullable=True),
+    Column("principal", Text, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Index("ix_policy_changes_scope_scope_id", "scope", "scope_id"),
+    **_NEVER_REUSED,  # type: ignore[arg-type]
+)
+
+# A job keeps its own copy of the table's name and uuid: it outlives the table's row (a purge always does).
+jobs = Table(
+    "jobs",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("seq", BigInteger, nullable=False, unique=True),
+    Column("kind", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("origin", Text, nullable=False),
+    Column("bucket_id", ForeignKey("buckets.id"), nullable=False),
+    Column("namespace_key", Text, nullable=True),
+    Column("table_name", Text, nullable=True),
+    Column("table_id", BigInteger, nullable=True),
+    Column("table_uuid", Text, nullable=False),
+    Column("dry_run", Boolean, nullable=False),
+    Column("payload", JsonText, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("max_attempts", Integer, nullable=False),
+    Column("run_after_ms", BigInteger, nullable=False),
+    Column("lease_owner", Text, nullable=True),
+    Column("lease_until_ms", BigInteger, nullable=True),
+    Column("plan", JsonText, nullable=True),
+    Column("report", JsonText, nullable=True),
+    Column("error", Text, nullable=True),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("started_at_ms", BigInteger, nullable=True),
+    Column("finished_at_ms", BigInteger, nullable=True),
+    Index(
+        "uq_jobs_queued",
+        "table_uuid",
+        "kind",
+        "dry_run",
+        unique=True,
+        sqlite_where=text("state = 'queued'"),
+        postgresql_where=text("state = 'queued'"),
+    ),
+    Index(
+        "uq_jobs_running",
+        "table_uuid",
+        unique=True,
+        sqlite_where=text("state = 'running' AND NOT dry_run"),
+        postgresql_where=text("state = 'running' AND NOT dry_run"),
+    ),
+    Index("ix_jobs_state_run_after_ms", "state", "run_after_ms"),
+    Index("ix_jobs_table_uuid", "table_uuid"),
+)
+
+idempotency = Table(
+    "idempotency",
+    METADATA,
+    Column("bucket_id", ForeignKey("buckets.id"), primary_key=True),
+    Column("principal", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("fingerprint", Text, nullable=False),
+    Column("outcome", JsonText, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False, index=True),
+)
+
+unreferenced_objects = Table(
+    "unreferenced_objects",
+    METADATA,
+    Column("table_uuid", Text, primary_key=True),
+    Column("path", Text, primary_key=True),
+    Column("first_seen_ms", BigInteger, nullable=False),
+)
