@@ -1,0 +1,110 @@
+"""A small keep-alive HTTP/1.1 load generator on asyncio streams: cheap enough to share two cores with the server."""
+
+import asyncio
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import orjson
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What one run gave."""
+
+    answers: int
+    failures: int
+    seconds: float
+    p50_ms: float
+    p99_ms: float
+
+    @property
+    def per_second(self) -> float:
+        """Good answers a second."""
+        return (self.answers - self.failures) / self.seconds
+
+
+class Connection:
+    """One keep-alive connection."""
+
+    def __init__(self, base_url: str) -> None:
+        parts = urlsplit(base_url)
+        self._host, self._port, self._base = parts.hostname or "127.0.0.1", parts.port or 80, parts.path
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def request(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+        """Status and body of one exchange."""
+        if self._writer is None:
+            self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
+        assert self._reader is not None
+        data = b"" if body is None else orjson.dumps(body)
+        head = (
+            f"{method} {self._base}{path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Length: {len(data)}\r\n"
+        )
+        self._writer.write(head.encode() + b"Content-Type: application/json\r\n\r\n" + data)
+        raw = await self._reader.readuntil(b"\r\n\r\n")
+        lines = raw.decode("latin-1").lower().split("\r\n")
+        status = int(lines[0].split()[1])
+        headers = dict(line.split(": ", 1) for line in lines[1:] if ": " in line)
+        if headers.get("transfer-encoding") == "chunked":
+            return status, await self._chunks()
+        return status, await self._reader.readexactly(int(headers.get("content-length", "0")))
+
+    async def json(self, method: str, path: str, body: object = None) -> dict[str, object]:
+        """The body as JSON.
+
+        Raises:
+            RuntimeError: any status of 400 or more.
+        """
+        status, data = await self.request(method, path, body)
+        if status >= 400:
+            raise RuntimeError(f"{method} {path}: {status} {data[:300]!r}")
+        return orjson.loads(data) if data else {}
+
+    def close(self) -> None:
+        """Drop the connection."""
+        if self._writer is not None:
+            self._writer.close()
+
+    async def _chunks(self) -> bytes:
+        assert self._reader is not None
+        parts = []
+        while True:
+            size = int(await self._reader.readuntil(b"\r\n"), 16)
+            part = await self._reader.readexactly(size + 2)
+            if size == 0:
+                return b"".join(parts)
+            parts.append(part[:-2])
+
+
+async def run(
+    base_url: str, workers: int, seconds: float, step: Callable[[Connection, int], Awaitable[bool]]
+) -> Result:
+    """Let each worker repeat `step(connection, worker)` for a while; a step gives True when it did its work."""
+    times: list[float] = []
+    failures = 0
+    end = time.perf_counter() + seconds
+
+    async def work(number: int) -> None:
+        nonlocal failures
+        connection = Connection(base_url)
+        while time.perf_counter() < end:
+            start = time.perf_counter()
+            good = await step(connection, number)
+            times.append(time.perf_counter() - start)
+            failures += not good
+        connection.close()
+
+    start = time.perf_counter()
+    await asyncio.gather(*(work(number) for number in range(workers)))
+    ordered = sorted(times)
+    return Result(
+        answers=len(times),
+        failures=failures,
+        seconds=time.perf_counter() - start,
+        p50_ms=statistics.median(ordered) * 1000,
+        p99_ms=ordered[int(len(ordered) * 0.99)] * 1000,
+    )
