@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import fastavro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
@@ -100,12 +101,12 @@ class Demo:
 
     def _write_config(self, url: str, servers: str, registry: str, topics: dict[str, str]) -> Path:
         path = self._home / "ingest.toml"
+        defaults = f'namespace = "{NAMESPACE}"\n"commit.interval.ms" = {COMMIT_INTERVAL_MS}\n'
         sections = [
             f'[catalog]\nuri = "{url}/iceberg"\nwarehouse = "default"\n',
             f'[kafka]\n"bootstrap.servers" = "{servers}"\ngroup = "frazil-demo"\n',
             f'[registry]\nurl = "{registry}"\n',
-            f'[defaults]\nnamespace = "{NAMESPACE}"\n"commit.interval.ms" = {COMMIT_INTERVAL_MS}\n'
-            '"partition.by" = "[month(time_hour)]"\n',
+            f'[defaults]\n{defaults}"partition.by" = "[month(time_hour)]"\n',
         ]
         for name, convert in TABLES.items():
             section = f'[topics."{topics[name]}"]\ntable = "{name}"\n"convert.value.type" = "{convert}"\n'
@@ -276,8 +277,6 @@ def _settled(jobs: list[dict[str, Any]], kind: str) -> bool:
 
 
 def _manifest_count(manifest_list: Path) -> int:
-    import fastavro
-
     with manifest_list.open("rb") as file:
         return sum(1 for _ in fastavro.reader(file))
 
