@@ -49,11 +49,9 @@ class JsonText(TypeDecorator[Any]):
         return None if value is None else orjson.loads(value)
 
 
-# Ids are never given out twice, so a row left behind can not attach itself to a newer thing.
-_NEVER_REUSED = {"sqlite_autoincrement": True}
-
-
 def _id() -> Column[int]:
+    # With sqlite_autoincrement ids are never given out twice, so a row that is left behind can not attach
+    # itself to a newer thing.
     return Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True)
 
 
@@ -65,7 +63,7 @@ buckets = Table(
     Column("location", Text, nullable=False),
     Column("properties", JsonText, nullable=False),
     Column("created_at_ms", BigInteger, nullable=False),
-    **_NEVER_REUSED,  # type: ignore[arg-type]
+    sqlite_autoincrement=True,
 )
 
 namespaces = Table(
@@ -81,7 +79,7 @@ namespaces = Table(
     Column("created_at_ms", BigInteger, nullable=False),
     UniqueConstraint("bucket_id", "key"),
     Index("ix_namespaces_children", "bucket_id", "parent_key", "key"),
-    **_NEVER_REUSED,  # type: ignore[arg-type]
+    sqlite_autoincrement=True,
 )
 
 tables = Table(
@@ -100,7 +98,7 @@ tables = Table(
     Column("updated_at_ms", BigInteger, nullable=False),
     UniqueConstraint("namespace_id", "name"),
     Index("ix_tables_bucket_id", "bucket_id"),
-    **_NEVER_REUSED,  # type: ignore[arg-type]
+    sqlite_autoincrement=True,
 )
 
 # Every place a table ever put files into while it existed; no two tables may have overlapping ones.
@@ -134,15 +132,14 @@ policy_changes = Table(
     Column("principal", Text, nullable=False),
     Column("at_ms", BigInteger, nullable=False),
     Index("ix_policy_changes_scope_scope_id", "scope", "scope_id"),
-    **_NEVER_REUSED,  # type: ignore[arg-type]
+    sqlite_autoincrement=True,
 )
 
 # A job keeps its own copy of the table's name and uuid: it outlives the table's row (a purge always does).
 jobs = Table(
     "jobs",
     METADATA,
-    Column("id", Text, primary_key=True),
-    Column("seq", BigInteger, nullable=False, unique=True),
+    _id(),
     Column("kind", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("origin", Text, nullable=False),
@@ -153,6 +150,7 @@ jobs = Table(
     Column("table_uuid", Text, nullable=False),
     Column("dry_run", Boolean, nullable=False),
     Column("payload", JsonText, nullable=False),
+    Column("priority", Integer, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("max_attempts", Integer, nullable=False),
     Column("run_after_ms", BigInteger, nullable=False),
@@ -181,7 +179,8 @@ jobs = Table(
         postgresql_where=text("state = 'running' AND NOT dry_run"),
     ),
     Index("ix_jobs_state_run_after_ms", "state", "run_after_ms"),
-    Index("ix_jobs_table_uuid", "table_uuid"),
+    Index("ix_jobs_table_uuid", "table_uuid", "kind"),
+    sqlite_autoincrement=True,
 )
 
 idempotency = Table(

@@ -1,0 +1,277 @@
+"""The settings of the server: nested, frozen, from the environment (`FRAZIL_`, nested by `__`) and a TOML file.
+
+Owns names, types, bounds and descriptions; holds values only, never an object. The environment wins over the
+file, and options of the command line over both. A setting nobody knows is an error, never ignored.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+ENV_PREFIX = "FRAZIL_"
+NESTED = "__"
+# Other commands of the same program read these; they are not settings of the server.
+FOREIGN_ENV_PREFIXES = ("FRAZIL_DEMO_", "FRAZIL_INGEST_", "FRAZIL_TEST_")
+
+
+class StartError(Exception):
+    """The server can not start as asked; the message is one line for the person who started it."""
+
+
+class SettingsError(StartError):
+    """A setting is unknown or has an impossible value."""
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class ServerSettings(_Group):
+    """Where the server listens and keeps its own files."""
+
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8181, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    data_dir: Path = Field(
+        Path("frazil-data"),
+        description="Directory of the embedded database and of the default bucket; made when missing.",
+    )
+    drain_seconds: float = Field(
+        30.0, ge=0, description="How long a stopping server waits for requests and jobs in flight."
+    )
+    public_url: str = Field(
+        "", description="URL under which clients reach the server, where it differs from host and port."
+    )
+
+
+class DatabaseSettings(_Group):
+    """The database with the table pointers."""
+
+    url: str = Field(
+        "",
+        description="Database URL, sqlite:////absolute/path.db; empty: frazil.db in the data directory.",
+    )
+    busy_timeout_seconds: float = Field(
+        5.0, ge=0, description="How long a write waits for another process that writes before answering 503."
+    )
+    readers: int = Field(4, ge=1, le=64, description="Threads that read from the database.")
+    max_batch: int = Field(
+        128, ge=1, description="Most writes that share one durable database commit (one disk flush)."
+    )
+    max_queued_writes: int = Field(
+        10_000, ge=1, description="Writes that may wait; beyond that requests are answered 503."
+    )
+
+
+class StorageSettings(_Group):
+    """Where tables lie."""
+
+    default_bucket: str = Field(
+        "default", description="Table bucket made at the first start, and used when a client names none."
+    )
+    default_bucket_location: str = Field(
+        "",
+        description="Location of the default bucket when it is made; empty: warehouse in the data directory.",
+    )
+    properties: dict[str, str] = Field(
+        default_factory=dict, description="Properties of the object stores (endpoint, region, credentials)."
+    )
+
+
+class MaintenanceSettings(_Group):
+    """Built-in maintenance of the tables."""
+
+    enabled: bool = Field(True, description="Whether `serve` runs a maintenance worker beside the API.")
+    allow_unsafe: bool = Field(
+        False,
+        description="Allow policies below the safety floors (ages in seconds); for demonstrations and tests.",
+    )
+    tick_seconds: float = Field(30.0, gt=0, description="How often the scheduler looks for due jobs.")
+    poll_seconds: float = Field(1.0, gt=0, description="How often an idle worker looks for a job.")
+    lease_seconds: float = Field(
+        60.0, gt=0, description="How long a job belongs to a worker that sends no heartbeat."
+    )
+    max_attempts: int = Field(5, ge=1, description="How often a failing job is tried.")
+    concurrency: int = Field(1, ge=1, le=64, description="Jobs that one worker runs at the same time.")
+
+
+class LimitSettings(_Group):
+    """Bounds on requests and memory."""
+
+    max_body_mb: int = Field(32, ge=1, description="Largest request body in MiB.")
+    max_metadata_mb: int = Field(512, ge=1, description="Largest table metadata file that is read, in MiB.")
+    document_cache_mb: int = Field(
+        64, ge=0, description="Memory for table metadata kept between requests, in MiB."
+    )
+    commit_attempts: int = Field(
+        4, ge=1, description="How often a commit that lost the race is tried again before answering 409."
+    )
+    commit_queue: int = Field(
+        256, ge=1, description="Commits that may wait for one table; beyond that they are answered 503."
+    )
+    idempotency_hours: int = Field(
+        24, ge=1, description="How long the outcome of a request with an Idempotency-Key is kept."
+    )
+
+
+class TelemetrySettings(_Group):
+    """Logs and metrics."""
+
+    log_level: str = Field(
+        "info", pattern="^(debug|info|warning|error)$", description="Least severe log level that is written."
+    )
+    log_format: str = Field(
+        "auto",
+        pattern="^(auto|json|text)$",
+        description="Log lines as json or text; auto: text on a terminal.",
+    )
+    metrics: bool = Field(True, description="Whether /metrics answers.")
+
+
+class Settings(BaseSettings):
+    """All settings."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter=NESTED,
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+    )
+
+    server: ServerSettings = ServerSettings.model_validate({})
+    database: DatabaseSettings = DatabaseSettings.model_validate({})
+    storage: StorageSettings = StorageSettings.model_validate({})
+    maintenance: MaintenanceSettings = MaintenanceSettings.model_validate({})
+    limits: LimitSettings = LimitSettings.model_validate({})
+    telemetry: TelemetrySettings = TelemetrySettings.model_validate({})
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what `load` passes: the environment is merged there, so that a test can give its own."""
+        return (init_settings,)
+
+    @property
+    def database_path(self) -> Path:
+        """The SQLite file.
+
+        Raises:
+            SettingsError: the URL names another kind of database.
+        """
+        if not self.database.url:
+            return self.server.data_dir / "frazil.db"
+        for prefix in ("sqlite+aiosqlite:///", "sqlite:///"):
+            if self.database.url.startswith(prefix) and len(self.database.url) > len(prefix):
+                return Path(self.database.url.removeprefix(prefix))
+        raise SettingsError("setting database.url must be sqlite:////absolute/path.db (or empty)")
+
+
+def load(
+    config: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Settings:
+    """The settings from file, environment and overrides ("server.port": 1), the later winning.
+
+    Raises:
+        SettingsError: one line that names the setting and what to do.
+    """
+    known = dict(_fields())
+    values: dict[str, Any] = {}
+    if config is not None:
+        for name, value in _flatten(_read_toml(config), known):
+            _require_known(name, known, f"in {config}")
+            values[name] = value
+    for name, value, variable in _from_environment(os.environ if environ is None else environ):
+        _require_known(name, known, f"(environment variable {variable})")
+        values[name] = value
+    for name, value in (overrides or {}).items():
+        _require_known(name, known, "on the command line")
+        values[name] = value
+    nested: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        group, _, field = name.partition(".")
+        nested.setdefault(group, {})[field] = value
+    try:
+        settings = Settings(**nested)  # type: ignore[arg-type]
+    except ValidationError as error:
+        raise SettingsError(_explain(error)) from None
+    _ = settings.database_path
+    return settings
+
+
+def documented() -> Iterator[tuple[str, str, str]]:
+    """Every setting as (name, default, description), for the reference page and the test of it."""
+    for name, field in _fields():
+        default = field.get_default(call_default_factory=True)
+        yield name, str(default), field.description or ""
+
+
+def _fields() -> Iterator[tuple[str, Any]]:
+    for group, group_field in Settings.model_fields.items():
+        group_type = group_field.annotation
+        if not (isinstance(group_type, type) and issubclass(group_type, BaseModel)):
+            raise TypeError(f"settings group {group} is not a model")
+        for name, field in group_type.model_fields.items():
+            yield f"{group}.{name}", field
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"settings file {path} can not be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"settings file {path} is not TOML: {error}") from None
+
+
+def _flatten(document: Mapping[str, Any], known: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for group, content in document.items():
+        if not isinstance(content, dict):
+            yield group, content
+            continue
+        for name, value in content.items():
+            yield f"{group}.{name}", value
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
+    maps: dict[str, tuple[dict[str, str], str]] = {}
+    for variable, text in sorted(environ.items()):
+        upper = variable.upper()
+        if not upper.startswith(ENV_PREFIX) or upper.startswith(FOREIGN_ENV_PREFIXES):
+            continue
+        parts = variable[len(ENV_PREFIX) :].lower().split(NESTED)
+        name = ".".join(parts)
+        if name.startswith("storage.properties."):
+            # A map of its own keys; the case of a key counts, and a dot is written as an underscore elsewhere.
+            key = variable[len(ENV_PREFIX) :].split(NESTED, 2)[2]
+            maps.setdefault("storage.properties", ({}, variable))[0][key] = text
+        else:
+            yield name, text, variable
+    for name, (mapping, variable) in maps.items():
+        yield name, mapping, variable
+
+
+def _require_known(name: str, known: Mapping[str, Any], where: str) -> None:
+    if name in known:
+        return
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+    raise SettingsError(f"unknown setting {name} {where}; the nearest one is {near[0]}")
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    name = ".".join(str(part) for part in first["loc"])
+    return f"setting {name}: {first['msg']}"
