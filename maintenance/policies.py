@@ -2,8 +2,8 @@
 
 A document is {"status": "enabled"|"disabled", "settings": {...}} with S3 Tables' setting names plus ours. It
 may hang on a bucket, a namespace or a table; a nearer one overrides setting by setting. For snapshots and
-target size the table's Iceberg properties count too: own policy > table property > namespace > bucket > default.
-Nothing below a safety floor comes from a property, and from a policy only with `allow_unsafe`.
+target size the table's Iceberg properties count too: the order is own policy, property, namespace, bucket,
+default. Nothing below a safety floor comes from a property, and from a policy only with `allow_unsafe`.
 """
 
 from collections.abc import Mapping, Sequence

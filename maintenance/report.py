@@ -27,8 +27,8 @@ class Report:
     reason: str
     figures: Mapping[str, Figure] = field(default_factory=dict)
     plan: JsonObject | None = None
-    again: bool = False
-    """There is more to do right now than one run takes: enqueue the same job again at once."""
+    again_after_ms: int | None = None
+    """Enqueue the same job again after this time (0: there is more to do right now than one run takes)."""
 
     def to_json(self) -> JsonObject:
         """The report as stored; the plan is kept beside it, not in it."""
@@ -36,7 +36,7 @@ class Report:
             "outcome": str(self.outcome),
             "reason": self.reason,
             "figures": dict(self.figures),
-            "again": self.again,
+            "againAfterMs": self.again_after_ms,
         }
 
 
