@@ -1,11 +1,11 @@
 """Type names and the shape of JSON schemas (Iceberg spec, "Schemas and Data Types", Appendix C).
 
-Owns the parsing of primitive type texts and the walk over a schema document. Knows nothing of Arrow, Parquet or
-evolution. A schema stays the JSON object it was; a `FieldView` only points into it.
+Owns the parsing of primitive type texts, the walk over a schema document and fresh field ids. Knows nothing of
+Arrow, Parquet or evolution. A schema stays the JSON object it was; a `FieldView` only points into it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias, cast
@@ -17,7 +17,7 @@ JsonType: TypeAlias = "str | JsonObject"
 
 MAX_DECIMAL_PRECISION = 38
 MAX_DEPTH = 200
-"""Levels of nesting that are walked; deeper documents are refused rather than exhausting the stack elsewhere."""
+"""Levels of nesting that are walked; deeper documents are refused before they exhaust a stack elsewhere."""
 
 _PLAIN = frozenset(
     {
@@ -71,7 +71,7 @@ class Slot(StrEnum):
 class FieldView:
     """One field of a schema, at any level; `parent_id` is None at the top.
 
-    `path` is the dotted full name (`points.element.x`), `names` the same before joining, since names may hold dots.
+    `path` is the dotted full name (`points.element.x`), `names` the same before joining: names may hold dots.
     """
 
     id: int
@@ -148,7 +148,7 @@ def walk(schema: JsonObject) -> Iterator[FieldView]:
 
 
 def children(json_type: JsonType, parent: FieldView | None) -> list[FieldView]:
-    """The fields directly inside a struct, list or map (or a schema, with `parent` None); none inside a primitive.
+    """The fields directly inside a struct, list or map (a schema with `parent` None); none inside a primitive.
 
     Raises:
         Invalid: a member is missing or of the wrong kind.
@@ -256,3 +256,34 @@ def fields_by_path(schema: JsonObject) -> dict[str, FieldView]:
 def max_field_id(schema: JsonObject) -> int:
     """The highest field id at any level; 0 for a schema without fields."""
     return max((view.id for view in walk(schema)), default=0)
+
+
+def with_fresh_ids(json_type: JsonType, next_id: Callable[[], int]) -> JsonType:
+    """The type with every id replaced: all members of one level first, then what is inside each, as Java does.
+
+    Ids in the given type are ignored and may be missing; unknown keys are kept.
+
+    Raises:
+        Invalid: the type is not a type.
+    """
+    if isinstance(json_type, str):
+        return json_type
+    match json_type.get("type"):
+        case "struct":
+            numbered = [{**field, "id": next_id()} for field in _members(json_type, "a struct")]
+            fields = [
+                {**field, "type": with_fresh_ids(_type(field.get("type"), "?", "a struct"), next_id)}
+                for field in numbered
+            ]
+            return {**json_type, "fields": fields}
+        case "list":
+            element_id = next_id()
+            element = with_fresh_ids(_type(json_type.get("element"), "element", "a list"), next_id)
+            return {**json_type, "element-id": element_id, "element": element}
+        case "map":
+            key_id, value_id = next_id(), next_id()
+            key = with_fresh_ids(_type(json_type.get("key"), "key", "a map"), next_id)
+            value = with_fresh_ids(_type(json_type.get("value"), "value", "a map"), next_id)
+            return {**json_type, "key-id": key_id, "key": key, "value-id": value_id, "value": value}
+        case other:
+            raise Invalid(f"a type is {other!r}: expected struct, list or map")
