@@ -1,0 +1,121 @@
+"""Table metadata kept in memory: the raw JSON, the parsed document and derived forms, by metadata location.
+
+A metadata file never changes once written, so an entry never goes stale; which one is current is asked of the
+database every time. Least recently used entries go when the byte budget is spent.
+"""
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+from table_format.errors import Invalid, NoSuchFile, TooLarge
+from table_format.io.store import ObjectStore
+from table_format.metadata import codec
+from table_format.metadata.document import TableMetadata
+
+# Parsed JSON in Python takes several times the room of its text (measured: 5 to 9 times).
+_PARSED_FACTOR = 7
+
+
+class Stores(Protocol):
+    """Where to find the object store of a location."""
+
+    def __call__(self, location: str) -> ObjectStore:
+        """The store that holds the location."""
+        ...
+
+
+class Document:
+    """One immutable metadata file: uncompressed JSON, parsed, and forms derived from it on demand."""
+
+    __slots__ = ("_lock", "_variants", "location", "metadata", "raw")
+
+    def __init__(self, location: str, raw: bytes, metadata: TableMetadata) -> None:
+        self.location = location
+        self.raw = raw
+        self.metadata = metadata
+        self._variants: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    def variant(self, name: str, make: Callable[[bytes], bytes]) -> bytes:
+        """The derived form of that name, made from the raw bytes at first use; callable from any thread."""
+        with self._lock:
+            known = self._variants.get(name)
+            if known is None:
+                known = self._variants[name] = make(self.raw)
+            return known
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes of memory this takes."""
+        variants = tuple(self._variants.values())
+        return len(self.raw) * (1 + _PARSED_FACTOR) + sum(map(len, variants))
+
+
+class DocumentCache:
+    """Loads documents, each at most once at a time. Used on the event loop only."""
+
+    def __init__(self, stores: Stores, *, max_bytes: int, max_metadata_bytes: int) -> None:
+        self._stores = stores
+        self._max_bytes = max_bytes
+        self._max_metadata_bytes = max_metadata_bytes
+        self._documents: OrderedDict[str, Document] = OrderedDict()
+        self._loading: dict[str, asyncio.Task[Document]] = {}
+        self.hits = 0
+        self.misses = 0
+
+    def peek(self, location: str) -> Document | None:
+        """The document if it is in memory."""
+        found = self._documents.get(location)
+        if found is not None:
+            self._documents.move_to_end(location)
+        return found
+
+    def put(self, document: Document) -> None:
+        """Keep a document that was just written or read."""
+        self._documents[document.location] = document
+        self._documents.move_to_end(document.location)
+        # Derived forms appear after insertion, so the sum is taken anew.
+        total = sum(known.weight for known in self._documents.values())
+        while total > self._max_bytes and self._documents:
+            _, oldest = self._documents.popitem(last=False)
+            total -= oldest.weight
+
+    async def load(self, location: str) -> Document:
+        """The document at that location, from memory or the object store.
+
+        Raises:
+            NoSuchFile: there is no such file.
+            Invalid: it is not table metadata (the message holds nothing of its content).
+            Unavailable: the store does not answer.
+        """
+        known = self.peek(location)
+        if known is not None:
+            self.hits += 1
+            return known
+        task = self._loading.get(location)
+        if task is None:
+            self.misses += 1
+            task = asyncio.get_running_loop().create_task(self._read(location))
+            self._loading[location] = task
+            task.add_done_callback(lambda _: self._loading.pop(location, None))
+        # Whoever is cancelled must not take the others' read along.
+        return await asyncio.shield(task)
+
+    async def _read(self, location: str) -> Document:
+        document = await asyncio.to_thread(self._fetch, location)
+        self.put(document)
+        return document
+
+    def _fetch(self, location: str) -> Document:
+        try:
+            metadata = codec.read(self._stores(location), location, max_bytes=self._max_metadata_bytes)
+        except NoSuchFile:
+            raise NoSuchFile(f"Failed to open input stream for file: {location}") from None
+        except TooLarge:
+            raise
+        except Invalid:
+            raise Invalid(f"{location} is not a readable table metadata file") from None
+        return Document(location, metadata.to_bytes(), metadata)

@@ -1,0 +1,116 @@
+"""Where tables may lie: inside their bucket, at a place of their own, at an address that means one thing only.
+
+Texts are checked as they are, never decoded or normalised: what two programs could read as two places is refused.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+
+from table_format.clock import Ids
+from table_format.errors import Invalid
+from table_format.ident import Namespace, TableIdent, canonical, contains, join
+from table_format.metadata.document import TableMetadata
+
+# Table properties that send files elsewhere (the last two are old names that engines still read).
+PATH_PROPERTIES = (
+    "write.data.path",
+    "write.metadata.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+)
+
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
+_ENCODED_DOT = re.compile(r"%(?:2e|2f|5c|00)", re.IGNORECASE)
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+_SHORT = 48  # characters of a name that its directory shows; the id behind it makes it unique
+
+
+def check_text(location: str) -> None:
+    """Check that the text is a plain absolute URI.
+
+    Raises:
+        Invalid: it is not; the message says what is wrong with it.
+    """
+    wrong = _fault(location)
+    if wrong is not None:
+        raise Invalid(f"location {location!r} {wrong}")
+
+
+def check_inside(bucket_location: str, location: str) -> None:
+    """Check that a location is plain and lies below the bucket's (the bucket's own place is not a table's).
+
+    Raises:
+        Invalid: it is or does not.
+    """
+    check_text(location)
+    if not contains(bucket_location, location) or contains(location, bucket_location):
+        raise Invalid(f"location {location!r} is not inside the table bucket's location {bucket_location}")
+
+
+def check_metadata(bucket_location: str, metadata: TableMetadata) -> None:
+    """Check every place that metadata, as foreign as a registered file's, refers to.
+
+    Raises:
+        Invalid: one is outside the bucket or not plain.
+    """
+    for place in places(metadata):
+        check_inside(bucket_location, place)
+    for path in _embedded(metadata):
+        check_inside(bucket_location, path)
+
+
+def places(metadata: TableMetadata) -> tuple[str, ...]:
+    """The directories into which writers put this table's files."""
+    own = [metadata.location]
+    own += [metadata.properties[name] for name in PATH_PROPERTIES if name in metadata.properties]
+    return tuple(dict.fromkeys(own))
+
+
+def namespace_location(bucket_location: str, namespace: Namespace, properties: Mapping[str, str]) -> str:
+    """The namespace's `location` property, or the one that follows from its name."""
+    return properties.get("location") or join(bucket_location, *(_safe(level) for level in namespace.levels))
+
+
+def new_table_location(namespace_at: str, ident: TableIdent, ids: Ids) -> str:
+    """A place that no table ever had: a readable name of URL-safe characters, and a fresh id."""
+    return join(namespace_at, f"{_safe(ident.name)}-{ids.uuid()[:8]}")
+
+
+def _safe(name: str) -> str:
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    return _UNSAFE.sub("_", plain)[:_SHORT].strip("_") or "x"
+
+
+def _fault(location: str) -> str | None:
+    absolute = canonical(location) if ":" in location else location
+    head, separator, rest = absolute.partition("://")
+    if not separator or not _SCHEME.fullmatch(head):
+        return "is not an absolute URI like s3://bucket/path or file:///path, its scheme in lower case"
+    if any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in location):
+        return "holds control or invisible characters"
+    if location != location.strip():
+        return "begins or ends with a blank"
+    for character in "#?\\":
+        if character in location:
+            return f"holds {character!r}"
+    if _ENCODED_DOT.search(location):
+        return "holds an encoded dot, slash or zero byte"
+    authority, _, path = rest.partition("/")
+    if "@" in authority:
+        return "holds user information"
+    segments = path.removesuffix("/").split("/")
+    if any(segment in ("", ".", "..") for segment in segments):
+        return "has an empty, '.' or '..' path segment"
+    return None
+
+
+def _embedded(metadata: TableMetadata) -> Iterator[str]:
+    for snapshot in metadata.snapshots:
+        if "manifest-list" in snapshot:
+            yield snapshot["manifest-list"]
+        yield from snapshot.get("manifests") or []
+    for entry in metadata.metadata_log:
+        yield entry["metadata-file"]
+    for file in (*metadata.statistics, *metadata.partition_statistics):
+        yield file["statistics-path"]

@@ -1,0 +1,171 @@
+"""Namespaces: create, get, list children, change properties, drop."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from catalog_server.services import locations, names, paging
+from catalog_server.services.principals import Principal
+from catalog_server.store import buckets
+from catalog_server.store import namespaces as rows
+from catalog_server.store.engine import Database
+from catalog_server.store.keys import key_of
+from catalog_server.store.namespaces import NamespaceRow
+from table_format.clock import Clock
+from table_format.errors import Unprocessable
+from table_format.ident import Namespace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceInfo:
+    """A namespace as clients see it: its properties always have a `location`."""
+
+    namespace: Namespace
+    properties: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertiesChange:
+    """Which keys a change of properties touched, and which it was to remove but did not find."""
+
+    updated: list[str]
+    removed: list[str]
+    missing: list[str]
+
+
+class NamespaceService:
+    """Use-cases on namespaces."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def create(
+        self, principal: Principal, bucket: str, namespace: Namespace, properties: Mapping[str, str]
+    ) -> NamespaceInfo:
+        """Create a namespace; its parent must be there.
+
+        Raises:
+            Invalid: a level can not be a name, or the `location` property is outside the bucket.
+            AlreadyExists: it is there.
+            NoSuchNamespace: the parent is not.
+        """
+        names.check_namespace(namespace)
+        return await self._database.write(_create, bucket, namespace, dict(properties), self._clock.now_ms())
+
+    async def get(self, principal: Principal, bucket: str, namespace: Namespace) -> NamespaceInfo:
+        """One namespace.
+
+        Raises:
+            NoSuchNamespace: there is none.
+        """
+        return await self._database.read(_get, bucket, namespace)
+
+    async def exists(self, principal: Principal, bucket: str, namespace: Namespace) -> bool:
+        """Whether the namespace is there."""
+        return await self._database.read(_exists, bucket, namespace)
+
+    async def list(
+        self, principal: Principal, bucket: str, parent: Namespace, page: paging.PageRequest | None
+    ) -> paging.Page[Namespace]:
+        """The namespaces directly below `parent`.
+
+        Raises:
+            NoSuchNamespace: the parent is not there.
+            Invalid: the page request is wrong.
+        """
+
+        async def fetch(after: tuple[str, ...] | None, limit: int | None) -> Sequence[Namespace]:
+            return await self._database.read(_children, bucket, parent, after, limit)
+
+        listing = f"namespaces {bucket} {key_of(parent)}"
+        return await paging.paged(page, listing, fetch, lambda child: (key_of(child),))
+
+    async def drop(self, principal: Principal, bucket: str, namespace: Namespace) -> None:
+        """Drop an empty namespace.
+
+        Raises:
+            NoSuchNamespace: there is none.
+            NamespaceNotEmpty: it has namespaces or tables.
+        """
+        await self._database.write(_drop, bucket, namespace)
+
+    async def update_properties(
+        self,
+        principal: Principal,
+        bucket: str,
+        namespace: Namespace,
+        *,
+        removals: Sequence[str],
+        updates: Mapping[str, str],
+    ) -> PropertiesChange:
+        """Set and remove properties.
+
+        Raises:
+            Unprocessable: a key is in both lists.
+            NoSuchNamespace: there is no such namespace.
+            Invalid: the `location` property is outside the bucket.
+        """
+        both = sorted(set(removals) & set(updates))
+        if both:
+            raise Unprocessable(f"Cannot both set and remove the properties: {', '.join(both)}")
+        return await self._database.write(_update, bucket, namespace, list(removals), dict(updates))
+
+
+def _create(
+    connection: Connection, bucket: str, namespace: Namespace, properties: dict[str, str], now_ms: int
+) -> NamespaceInfo:
+    owner = buckets.require(connection, bucket)
+    if "location" in properties:
+        locations.check_inside(owner.location, properties["location"])
+    return _info(owner.location, rows.create(connection, owner.id, namespace, properties, now_ms))
+
+
+def _get(connection: Connection, bucket: str, namespace: Namespace) -> NamespaceInfo:
+    owner = buckets.require(connection, bucket)
+    return _info(owner.location, rows.require(connection, owner.id, namespace))
+
+
+def _exists(connection: Connection, bucket: str, namespace: Namespace) -> bool:
+    return rows.find(connection, buckets.require(connection, bucket).id, namespace) is not None
+
+
+def _children(
+    connection: Connection,
+    bucket: str,
+    parent: Namespace,
+    after: tuple[str, ...] | None,
+    limit: int | None,
+) -> Sequence[Namespace]:
+    owner = buckets.require(connection, bucket)
+    return [row.namespace for row in rows.children(connection, owner.id, parent, after, limit)]
+
+
+def _drop(connection: Connection, bucket: str, namespace: Namespace) -> None:
+    rows.drop(connection, buckets.require(connection, bucket).id, namespace)
+
+
+def _update(
+    connection: Connection,
+    bucket: str,
+    namespace: Namespace,
+    removals: Sequence[str],
+    updates: Mapping[str, str],
+) -> PropertiesChange:
+    owner = buckets.require(connection, bucket)
+    row = rows.require(connection, owner.id, namespace)
+    if "location" in updates:
+        locations.check_inside(owner.location, updates["location"])
+    asked = list(dict.fromkeys(removals))
+    removed = [key for key in asked if key in row.properties]
+    kept = {key: value for key, value in row.properties.items() if key not in removed}
+    rows.set_properties(connection, row.id, {**kept, **updates})
+    return PropertiesChange(
+        updated=list(updates), removed=removed, missing=[key for key in asked if key not in removed]
+    )
+
+
+def _info(bucket_location: str, row: NamespaceRow) -> NamespaceInfo:
+    at = locations.namespace_location(bucket_location, row.namespace, row.properties)
+    return NamespaceInfo(namespace=row.namespace, properties={**row.properties, "location": at})

@@ -1,0 +1,126 @@
+"""The pointer: which metadata file is a table's current one. Read on the hot connection, swapped in a write unit.
+
+The swap is the only statement that moves a pointer, and the only judge of races.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+from sqlalchemy import Connection, update
+
+from catalog_server.store.keys import key_of, lineage
+from catalog_server.store.schema import tables
+from catalog_server.store.tables import TableRow
+from table_format.ident import TableIdent
+from table_format.jsontypes import JsonObject
+
+_READ = """
+SELECT t.id, b.id, b.location, n.id, t.table_uuid, t.location, t.metadata_location,
+       t.previous_metadata_location, t.version, t.created_at_ms, t.updated_at_ms
+FROM buckets b
+JOIN namespaces n ON n.bucket_id = b.id
+JOIN tables t ON t.namespace_id = n.id
+WHERE b.name = ? AND n.key = ? AND t.name = ?
+"""
+
+
+def read(connection: sqlite3.Connection, bucket: str, ident: TableIdent) -> TableRow | None:
+    """The table's row, or None when bucket, namespace or table is missing."""
+    found = connection.execute(_READ, (bucket, key_of(ident.namespace), ident.name)).fetchone()
+    if found is None:
+        return None
+    return TableRow(
+        id=found[0],
+        bucket_id=found[1],
+        bucket=bucket,
+        bucket_location=found[2],
+        namespace_id=found[3],
+        ident=ident,
+        table_uuid=found[4],
+        location=found[5],
+        metadata_location=found[6],
+        previous_metadata_location=found[7],
+        version=found[8],
+        created_at_ms=found[9],
+        updated_at_ms=found[10],
+    )
+
+
+def bucket_location(connection: sqlite3.Connection, bucket: str) -> tuple[int, str] | None:
+    """A bucket's id and location, or None."""
+    found = connection.execute("SELECT id, location FROM buckets WHERE name = ?", (bucket,)).fetchone()
+    return None if found is None else (found[0], found[1])
+
+
+def namespace_properties(
+    connection: sqlite3.Connection, bucket_id: int, ident: TableIdent
+) -> dict[str, str] | None:
+    """Properties of the table's namespace, or None when there is no such namespace."""
+    found = connection.execute(
+        "SELECT properties FROM namespaces WHERE bucket_id = ? AND key = ?",
+        (bucket_id, key_of(ident.namespace)),
+    ).fetchone()
+    return None if found is None else orjson.loads(found[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """The policy documents set at one level above (or at) a table, by policy type."""
+
+    scope: str
+    documents: dict[str, JsonObject]
+
+
+def policy_layers(connection: sqlite3.Connection, row: TableRow) -> list[Layer]:
+    """Policies that reach a table, the widest level first, the table's own last; empty levels included."""
+    keys = lineage(row.ident.namespace)
+    marks = ", ".join("?" * len(keys))
+    found = connection.execute(
+        f"""
+        SELECT p.scope, n.key, p.policy_type, p.document
+        FROM policies p
+        LEFT JOIN namespaces n ON p.scope = 'namespace' AND n.id = p.scope_id
+        WHERE (p.scope = 'bucket' AND p.scope_id = ?) OR (p.scope = 'table' AND p.scope_id = ?)
+           OR (p.scope = 'namespace' AND p.scope_id IN
+               (SELECT id FROM namespaces WHERE bucket_id = ? AND key IN ({marks})))
+        """,  # noqa: S608 - only question marks are put in
+        (row.bucket_id, row.id, row.bucket_id, *keys),
+    ).fetchall()
+    layers: dict[tuple[str, str | None], Layer] = {("bucket", None): Layer(scope="bucket", documents={})}
+    layers |= {("namespace", key): Layer(scope="namespace", documents={}) for key in keys}
+    layers["table", None] = Layer(scope="table", documents={})
+    for scope, key, policy_type, document in found:
+        layers[scope, key].documents[policy_type] = orjson.loads(document)
+    return list(layers.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swap:
+    """One pointer to move: from `expected` to `new`, and what the new metadata says of the table."""
+
+    table_id: int
+    expected: str
+    new: str
+    table_uuid: str
+    location: str
+    places: Sequence[str] | None
+    """The table's places where they changed; None when they did not."""
+
+
+def swap(connection: Connection, change: Swap, now_ms: int) -> bool:
+    """Move the pointer if it is where it is expected to be; whether it was."""
+    moved = connection.execute(
+        update(tables)
+        .where(tables.c.id == change.table_id, tables.c.metadata_location == change.expected)
+        .values(
+            metadata_location=change.new,
+            previous_metadata_location=change.expected,
+            table_uuid=change.table_uuid,
+            location=change.location,
+            version=tables.c.version + 1,
+            updated_at_ms=now_ms,
+        )
+    )
+    return moved.rowcount == 1

@@ -1,0 +1,274 @@
+"""Rows of tables: names, the uuid, and every place a table has put files into (none may overlap another's).
+
+The pointer of an existing table is moved only by `pointers.swap`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, and_, delete, insert, or_, select, tuple_, update
+
+from catalog_server.store import namespaces as namespace_rows
+from catalog_server.store.keys import key_of, namespace_of
+from catalog_server.store.schema import buckets, namespaces, policies, table_places, tables
+from table_format.errors import AlreadyExists, NoSuchTable
+from table_format.ident import TableIdent, canonical, strip_slash
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRow:
+    """A table: its name, its identity, and where its current metadata is."""
+
+    id: int
+    bucket_id: int
+    bucket: str
+    bucket_location: str
+    namespace_id: int
+    ident: TableIdent
+    table_uuid: str
+    location: str
+    metadata_location: str
+    previous_metadata_location: str | None
+    version: int
+    created_at_ms: int
+    updated_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Birth:
+    """A table about to be inserted."""
+
+    ident: TableIdent
+    table_uuid: str
+    location: str
+    places: tuple[str, ...]
+    metadata_location: str
+
+
+def missing(ident: TableIdent) -> NoSuchTable:
+    """The error for a table that is not there."""
+    return NoSuchTable(f"Table does not exist: {ident}")
+
+
+def taken(ident: TableIdent) -> AlreadyExists:
+    """The error for a name in use."""
+    return AlreadyExists(f"Table already exists: {ident}")
+
+
+def find(connection: Connection, bucket_id: int, ident: TableIdent) -> TableRow | None:
+    """The table, or None."""
+    row = connection.execute(
+        _joined().where(
+            namespaces.c.bucket_id == bucket_id,
+            namespaces.c.key == key_of(ident.namespace),
+            tables.c.name == ident.name,
+        )
+    ).first()
+    return None if row is None else _table(row)
+
+
+def require(connection: Connection, bucket_id: int, ident: TableIdent) -> TableRow:
+    """The table.
+
+    Raises:
+        NoSuchTable: there is none.
+    """
+    found = find(connection, bucket_id, ident)
+    if found is None:
+        raise missing(ident)
+    return found
+
+
+def by_uuid(connection: Connection, table_uuid: str) -> TableRow | None:
+    """The table with that uuid, in any bucket."""
+    row = connection.execute(_joined().where(tables.c.table_uuid == table_uuid)).first()
+    return None if row is None else _table(row)
+
+
+def in_namespace(
+    connection: Connection, namespace_id: int, after: tuple[str, ...] | None, limit: int | None
+) -> list[TableRow]:
+    """Tables of one namespace, by name."""
+    query = _joined().where(tables.c.namespace_id == namespace_id).order_by(tables.c.name).limit(limit)
+    if after is not None:
+        query = query.where(tables.c.name > after[0])
+    return [_table(row) for row in connection.execute(query)]
+
+
+def in_bucket(
+    connection: Connection, bucket_id: int, after: tuple[str, ...] | None, limit: int | None
+) -> list[TableRow]:
+    """Tables of one bucket, by namespace key and name."""
+    query = (
+        _joined()
+        .where(tables.c.bucket_id == bucket_id)
+        .order_by(namespaces.c.key, tables.c.name)
+        .limit(limit)
+    )
+    if after is not None:
+        query = query.where(tuple_(namespaces.c.key, tables.c.name) > tuple_(*after))
+    return [_table(row) for row in connection.execute(query)]
+
+
+def everywhere(connection: Connection) -> list[TableRow]:
+    """All tables of all buckets."""
+    return [_table(row) for row in connection.execute(_joined().order_by(tables.c.id))]
+
+
+def create(connection: Connection, bucket_id: int, birth: Birth, now_ms: int) -> TableRow:
+    """Insert a table.
+
+    Raises:
+        NoSuchNamespace: its namespace is not there.
+        AlreadyExists: the name, the uuid or a place is taken.
+    """
+    namespace = namespace_rows.require(connection, bucket_id, birth.ident.namespace)
+    if find(connection, bucket_id, birth.ident) is not None:
+        raise taken(birth.ident)
+    refuse_uuid(connection, birth.table_uuid, None)
+    refuse_overlap(connection, birth.places, None)
+    inserted = connection.execute(
+        insert(tables)
+        .values(
+            bucket_id=bucket_id,
+            namespace_id=namespace.id,
+            name=birth.ident.name,
+            table_uuid=birth.table_uuid,
+            location=birth.location,
+            metadata_location=birth.metadata_location,
+            previous_metadata_location=None,
+            version=1,
+            created_at_ms=now_ms,
+            updated_at_ms=now_ms,
+        )
+        .returning(tables.c.id)
+    ).scalar_one()
+    add_places(connection, inserted, birth.places)
+    return require(connection, bucket_id, birth.ident)
+
+
+def rename(
+    connection: Connection, bucket_id: int, source: TableIdent, destination: TableIdent, now_ms: int
+) -> None:
+    """Give a table another name, maybe in another namespace; it stays where it lies.
+
+    Raises:
+        NoSuchTable: there is no such table.
+        NoSuchNamespace: the new namespace is not there.
+        AlreadyExists: the new name is taken (by another table).
+    """
+    row = require(connection, bucket_id, source)
+    namespace = namespace_rows.require(connection, bucket_id, destination.namespace)
+    if source == destination:
+        return
+    if find(connection, bucket_id, destination) is not None:
+        raise AlreadyExists(f"Cannot rename {source} to {destination}. Table already exists: {destination}")
+    connection.execute(
+        update(tables)
+        .where(tables.c.id == row.id)
+        .values(namespace_id=namespace.id, name=destination.name, updated_at_ms=now_ms)
+    )
+
+
+def drop(connection: Connection, bucket_id: int, ident: TableIdent) -> TableRow:
+    """Delete a table's row, places and policies; its files are nobody's business here.
+
+    Raises:
+        NoSuchTable: there is none.
+    """
+    row = require(connection, bucket_id, ident)
+    connection.execute(delete(policies).where(policies.c.scope == "table", policies.c.scope_id == row.id))
+    connection.execute(delete(tables).where(tables.c.id == row.id))
+    return row
+
+
+def refuse_uuid(connection: Connection, table_uuid: str, except_table_id: int | None) -> None:
+    """Check that no other table has that uuid.
+
+    Raises:
+        AlreadyExists: one has.
+    """
+    other = by_uuid(connection, table_uuid)
+    if other is not None and other.id != except_table_id:
+        raise AlreadyExists(f"Table already exists with uuid {table_uuid}: {other.ident}")
+
+
+def refuse_overlap(connection: Connection, places: Iterable[str], except_table_id: int | None) -> None:
+    """Check that the places are neither inside nor around another table's.
+
+    Raises:
+        AlreadyExists: they are.
+    """
+    for place in places:
+        own = place_key(place)
+        ancestors = [own[:end] for end in range(len(own)) if own[end] == "/"]
+        query = select(table_places.c.table_id).where(
+            or_(
+                table_places.c.place.in_([own, *ancestors]),
+                and_(table_places.c.place > own + "/", table_places.c.place < own + "0"),  # "0" follows "/"
+            )
+        )
+        if except_table_id is not None:
+            query = query.where(table_places.c.table_id != except_table_id)
+        other = connection.execute(query.limit(1)).first()
+        if other is not None:
+            raise AlreadyExists(f"Location {place} overlaps that of another table: choose another location")
+
+
+def add_places(connection: Connection, table_id: int, places: Iterable[str]) -> None:
+    """Remember places of a table; those it had before stay, its older files lie there."""
+    known = set(
+        connection.execute(select(table_places.c.place).where(table_places.c.table_id == table_id)).scalars()
+    )
+    new = {place_key(place) for place in places} - known
+    if new:
+        connection.execute(
+            insert(table_places), [{"table_id": table_id, "place": place} for place in sorted(new)]
+        )
+
+
+def other_places(connection: Connection, table_uuid: str) -> Sequence[str]:
+    """Places of every table but the one with that uuid."""
+    query = (
+        select(table_places.c.place)
+        .join(tables, tables.c.id == table_places.c.table_id)
+        .where(tables.c.table_uuid != table_uuid)
+    )
+    return list(connection.execute(query).scalars())
+
+
+def place_key(location: str) -> str:
+    """The text by which places are compared."""
+    return strip_slash(canonical(location))
+
+
+def _joined() -> Select[Any]:
+    return (
+        select(
+            tables,
+            namespaces.c.key.label("namespace_key"),
+            buckets.c.name.label("bucket_name"),
+            buckets.c.location.label("bucket_location"),
+        )
+        .join(namespaces, namespaces.c.id == tables.c.namespace_id)
+        .join(buckets, buckets.c.id == tables.c.bucket_id)
+    )
+
+
+def _table(row: Row[Any]) -> TableRow:
+    return TableRow(
+        id=row.id,
+        bucket_id=row.bucket_id,
+        bucket=row.bucket_name,
+        bucket_location=row.bucket_location,
+        namespace_id=row.namespace_id,
+        ident=TableIdent(namespace_of(row.namespace_key), row.name),
+        table_uuid=row.table_uuid,
+        location=row.location,
+        metadata_location=row.metadata_location,
+        previous_metadata_location=row.previous_metadata_location,
+        version=row.version,
+        created_at_ms=row.created_at_ms,
+        updated_at_ms=row.updated_at_ms,
+    )
