@@ -13,7 +13,7 @@ from typing import TypeAlias, cast
 from table_format.errors import Invalid, Unsupported
 from table_format.jsontypes import JsonObject
 
-JsonType: TypeAlias = "str | JsonObject"
+JsonType: TypeAlias = str | JsonObject
 
 MAX_DECIMAL_PRECISION = 38
 MAX_DEPTH = 200

@@ -8,6 +8,8 @@ from table_format.errors import Invalid
 from table_format.schema.arrow import to_arrow
 from table_format.schema.conform import conform
 
+EARLY = datetime.datetime(1969, 12, 31, 23, 59, 59, 999000)  # noqa: DTZ001 - no zone is the point
+
 
 def struct(*fields):
     return {"type": "struct", "fields": list(fields)}
@@ -61,7 +63,7 @@ def test_ids_win_over_names():
         (
             "timestamp",
             pa.array([-1], pa.timestamp("ms")),
-            datetime.datetime(1969, 12, 31, 23, 59, 59, 999000),
+            EARLY,
         ),
         ("time", pa.array([1], pa.time32("s")), datetime.time(0, 0, 1)),
         ("long", pa.array([None], pa.null()), None),
