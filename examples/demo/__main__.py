@@ -111,7 +111,7 @@ class Demo:
         for name, convert in TABLES.items():
             section = f'[topics."{topics[name]}"]\ntable = "{name}"\n"convert.value.type" = "{convert}"\n'
             if convert == "json":  # JSON has no times: say which column is one, the others are inferred
-                section += 'columns = { time_hour = "timestamptz" }\n'
+                section += 'schema = { columns = { time_hour = "timestamptz" } }\n'
             sections.append(section)
         path.write_text("\n".join(sections))
         return path
@@ -273,7 +273,7 @@ class Demo:
 def _settled(jobs: list[dict[str, Any]], kind: str) -> bool:
     """Whether the newest job of that kind found nothing left to do."""
     mine = [job for job in jobs if job["kind"] == kind and not job.get("dryRun")]
-    return bool(mine) and mine[0]["state"] == "succeeded" and mine[0]["report"]["outcome"] == "nothing"
+    return bool(mine) and mine[0]["state"] == "done" and mine[0]["report"]["outcome"] == "nothing"
 
 
 def _manifest_count(manifest_list: Path) -> int:

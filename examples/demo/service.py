@@ -23,7 +23,7 @@ def server(data_dir: Path, log: Path) -> Iterator[str]:
         SystemExit: it did not come up; names its log.
     """
     # Expiring after seconds is refused by default: only a demonstration wants it.
-    unsafe = {"FRAZIL_MAINTENANCE__ALLOW_UNSAFE_AGES": "true", "FRAZIL_MAINTENANCE__TICK_SECONDS": "1"}
+    unsafe = {"FRAZIL_MAINTENANCE__ALLOW_UNSAFE": "true", "FRAZIL_MAINTENANCE__TICK_SECONDS": "1"}
     command = [sys.executable, "-m", "catalog_server", "serve", "--port", "0", "--data-dir", str(data_dir)]
     with log.open("wb") as err:
         process = subprocess.Popen(
