@@ -1,0 +1,1 @@
+"""The HTTP doors: Iceberg REST API, management API, probes. Shapes and status codes; rules live in services."""

@@ -1,0 +1,1 @@
+"""The Iceberg REST catalog API below `/iceberg/v1`."""

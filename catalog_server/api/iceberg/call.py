@@ -1,0 +1,84 @@
+"""`Call`: one request to the Iceberg API with its names decoded and its body read; and answers to it."""
+
+import hashlib
+from dataclasses import dataclass
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from catalog_server.api.iceberg.wire import Query
+from catalog_server.api.rawpath import RawNames
+from catalog_server.bootstrap import Platform
+from catalog_server.services.commits import RequestKey
+from catalog_server.services.paging import PageRequest
+from catalog_server.services.principals import Principal
+from table_format.errors import Invalid
+from table_format.ident import Namespace, TableIdent
+from table_format.jsontypes import JsonObject
+
+_KEY_LENGTH = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What an operation needs to know about its request."""
+
+    request: Request
+    platform: Platform
+    principal: Principal
+    names: RawNames
+    query: Query
+    body: JsonObject
+
+    @property
+    def bucket(self) -> str:
+        """The table bucket, which the path's prefix names."""
+        return self.names.text("prefix")
+
+    @property
+    def namespace(self) -> Namespace:
+        """The namespace in the path."""
+        return self.names.namespace()
+
+    @property
+    def table(self) -> TableIdent:
+        """The table in the path."""
+        return TableIdent(self.names.namespace(), self.names.text("table"))
+
+    def page(self) -> PageRequest | None:
+        """The page asked for; None for everything at once.
+
+        Raises:
+            Invalid: the page size is no number above zero.
+        """
+        if "pageToken" not in self.query.values and "pageSize" not in self.query.values:
+            return None
+        return PageRequest(token=self.query.text("pageToken") or "", size=self.query.page_size())
+
+    def key(self) -> RequestKey | None:
+        """The Idempotency-Key, bound to this very request.
+
+        Raises:
+            Invalid: longer than any sensible key.
+        """
+        key = self.request.headers.get("idempotency-key", "").strip()
+        if not key:
+            return None
+        if len(key) > _KEY_LENGTH:
+            raise Invalid(f"Malformed Idempotency-Key: at most {_KEY_LENGTH} characters, best a UUID")
+        digest = hashlib.blake2b(digest_size=16)
+        for part in (self.request.method, *self.names.raw.values()):
+            digest.update(part.encode("utf-8", "surrogateescape") + b"\0")
+        digest.update(orjson.dumps(self.body, option=orjson.OPT_SORT_KEYS))
+        return RequestKey(key=key, fingerprint=digest.hexdigest())
+
+
+def json_answer(body: JsonObject) -> Response:
+    """200 with a small JSON body."""
+    return Response(orjson.dumps(body), media_type="application/json")
+
+
+def no_content() -> Response:
+    """204."""
+    return Response(status_code=204)

@@ -1,0 +1,26 @@
+"""`GET /v1/config`: where a client begins."""
+
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from catalog_server.api.iceberg.call import Call, json_answer
+
+_ARN_START, _ARN_RESOURCE = "arn:", ":bucket/"
+
+
+async def get_config(call: Call, endpoints: Sequence[str]) -> Response:
+    """The bucket as the prefix of all further paths, and the operations that work."""
+    buckets = call.platform.buckets
+    warehouse = call.query.text("warehouse")
+    bucket = await buckets.get(call.principal, _bucket_name(warehouse) if warehouse else buckets.default_name)
+    prefix = quote(bucket.name, safe="")
+    return json_answer({"defaults": {}, "overrides": {"prefix": prefix}, "endpoints": endpoints})
+
+
+def _bucket_name(warehouse: str) -> str:
+    """A bucket's name as given, or out of its ARN."""
+    if warehouse.startswith(_ARN_START) and _ARN_RESOURCE in warehouse:
+        return warehouse.rpartition(_ARN_RESOURCE)[2]
+    return warehouse

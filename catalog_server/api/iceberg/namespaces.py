@@ -1,0 +1,57 @@
+"""Namespaces: list, create, load, exists, drop, properties."""
+
+from starlette.responses import Response
+
+from catalog_server.api.iceberg.call import Call, json_answer, no_content
+from catalog_server.api.iceberg.wire import namespace_member, properties_update, strings
+from catalog_server.services.namespaces import NamespaceInfo
+from table_format.errors import NoSuchNamespace
+from table_format.ident import Namespace
+
+
+async def list_namespaces(call: Call) -> Response:
+    """Children of `parent`, or the top level."""
+    parent = call.query.namespace("parent") or Namespace(())
+    page = await call.platform.namespaces.list(call.principal, call.bucket, parent, call.page())
+    names = [namespace.levels for namespace in page.items]
+    return json_answer({"namespaces": names, "next-page-token": page.next_token})
+
+
+async def create_namespace(call: Call) -> Response:
+    """Create one namespace with its properties."""
+    info = await call.platform.namespaces.create(
+        call.principal, call.bucket, namespace_member(call.body), strings(call.body, "properties")
+    )
+    return _described(info)
+
+
+async def load_namespace(call: Call) -> Response:
+    """A namespace and its properties."""
+    return _described(await call.platform.namespaces.get(call.principal, call.bucket, call.namespace))
+
+
+async def namespace_exists(call: Call) -> Response:
+    """204 or 404."""
+    namespace = call.namespace
+    if not await call.platform.namespaces.exists(call.principal, call.bucket, namespace):
+        raise NoSuchNamespace(f"Namespace does not exist: {namespace}")
+    return no_content()
+
+
+async def drop_namespace(call: Call) -> Response:
+    """Drop an empty namespace."""
+    await call.platform.namespaces.drop(call.principal, call.bucket, call.namespace)
+    return no_content()
+
+
+async def update_properties(call: Call) -> Response:
+    """Set and remove properties."""
+    updates, removals = properties_update(call.body)
+    change = await call.platform.namespaces.update_properties(
+        call.principal, call.bucket, call.namespace, removals=removals, updates=updates
+    )
+    return json_answer({"updated": change.updated, "removed": change.removed, "missing": change.missing})
+
+
+def _described(info: NamespaceInfo) -> Response:
+    return json_answer({"namespace": info.namespace.levels, "properties": dict(info.properties)})

@@ -1,0 +1,182 @@
+"""The table of operations, and the door around them: names decoded, bodies read, errors put into the envelope.
+
+The advertised `endpoints` are derived from the same table that routes, so the list cannot promise what is not there.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import structlog
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
+
+from catalog_server.api.auth import principal_of
+from catalog_server.api.bodies import read_json_object
+from catalog_server.api.iceberg import config, namespaces, tables, transactions, views
+from catalog_server.api.iceberg.call import Call
+from catalog_server.api.iceberg.errors import answer_to, envelope, internal_error
+from catalog_server.api.iceberg.oauth import get_token
+from catalog_server.api.iceberg.wire import Query
+from catalog_server.api.rawpath import RawNames
+from catalog_server.bootstrap import Platform
+from table_format.errors import NotFound, TableFormatError
+
+_log = structlog.get_logger(__name__)
+
+Handler = Callable[[Call], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One verb on one path template."""
+
+    method: str
+    path: str
+    handler: Handler
+    advertised: bool = True
+
+    @property
+    def endpoint(self) -> str:
+        """The operation as `GET /v1/config` lists it."""
+        return f"{self.method} {self.path}"
+
+
+async def _config(call: Call) -> Response:
+    return await config.get_config(call, ENDPOINTS)
+
+
+_BUCKET = "/v1/{prefix}"
+_NAMESPACE = _BUCKET + "/namespaces/{namespace}"
+_TABLE = _NAMESPACE + "/tables/{table}"
+_VIEW = _NAMESPACE + "/views/{view}"
+
+# Hot paths first: routes are tried in this order.
+OPERATIONS = (
+    Operation("GET", _TABLE, tables.load_table),
+    Operation("HEAD", _TABLE, tables.table_exists),
+    Operation("POST", _TABLE, tables.commit_table),
+    Operation("DELETE", _TABLE, tables.drop_table),
+    Operation("GET", _VIEW, views.no_such_view, advertised=False),
+    Operation("HEAD", _VIEW, views.no_such_view, advertised=False),
+    Operation("DELETE", _VIEW, views.no_such_view, advertised=False),
+    Operation("GET", "/v1/config", _config, advertised=False),
+    Operation("POST", _BUCKET + "/transactions/commit", transactions.commit_transaction),
+    Operation("POST", _TABLE + "/metrics", tables.report_metrics),
+    Operation("GET", _TABLE + "/credentials", tables.load_credentials),
+    Operation("GET", _NAMESPACE, namespaces.load_namespace),
+    Operation("HEAD", _NAMESPACE, namespaces.namespace_exists),
+    Operation("DELETE", _NAMESPACE, namespaces.drop_namespace),
+    Operation("GET", _NAMESPACE + "/tables", tables.list_tables),
+    Operation("POST", _NAMESPACE + "/tables", tables.create_table),
+    Operation("GET", _BUCKET + "/namespaces", namespaces.list_namespaces),
+    Operation("POST", _BUCKET + "/namespaces", namespaces.create_namespace),
+    Operation("POST", _NAMESPACE + "/properties", namespaces.update_properties),
+    Operation("POST", _NAMESPACE + "/register", tables.register_table),
+    Operation("POST", _BUCKET + "/tables/rename", tables.rename_table),
+)
+ENDPOINTS = tuple(operation.endpoint for operation in OPERATIONS if operation.advertised)
+
+
+def build_router(platform: Platform) -> Router:
+    """The Iceberg API over one platform, to be mounted on raw paths."""
+    routes = [
+        Route(path, _Resource(platform, {operation.method: operation.handler for operation in operations}))
+        for path, operations in groupby(OPERATIONS, key=lambda operation: operation.path)
+    ]
+    routes.append(Route("/v1/oauth/tokens", _Tokens(platform)))
+    return Router(routes, redirect_slashes=False, default=_no_route)
+
+
+class _Resource:
+    """All operations of one path, as an ASGI app."""
+
+    def __init__(self, platform: Platform, handlers: dict[str, Handler]) -> None:
+        self._platform = platform
+        self._handlers = handlers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        handler = self._handlers.get(request.method)
+        if handler is None:
+            response = _wrong_method(request.method, self._handlers)
+        else:
+            response = await _guarded(request, self._answer(request, handler))
+        if request.method == "HEAD":
+            response = _without_body(response)
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request, handler: Handler) -> Response:
+        limit = self._platform.settings.limits.max_body_bytes
+        call = Call(
+            request=request,
+            platform=self._platform,
+            principal=principal_of(request),
+            names=RawNames(request.path_params),
+            query=Query.parse(request.scope["query_string"]),
+            body=await read_json_object(request, limit) if request.method == "POST" else {},
+        )
+        try:
+            return await handler(call)
+        except NotFound:
+            if not call.names.ambiguous:
+                raise
+            # Not found with the plus read as a space: the client may mean a plus. The error speaks of the first.
+            try:
+                return await handler(replace(call, names=call.names.literal()))
+            except NotFound:
+                pass
+            raise
+
+
+class _Tokens:
+    """The token endpoint, whose bodies are forms and whose errors are OAuth's."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        if request.method == "POST":
+            response = await _guarded(request, get_token(request, self._platform))
+        else:
+            response = _wrong_method(request.method, {"POST": get_token})
+        await response(scope, receive, send)
+
+
+async def _guarded(request: Request, answer: Awaitable[Response]) -> Response:
+    """The answer, or the envelope of whatever went wrong."""
+    try:
+        return await answer
+    except TableFormatError as error:
+        response = answer_to(error)
+        if response.status_code >= 500:
+            _log.warning("request_failed", error=error.message, kind=error.kind, exc_info=error)
+        return response
+    except ClientDisconnect:
+        return envelope(400, "BadRequestException", "The client went away before its request was read")
+    except Exception:  # noqa: BLE001 - the door: whatever happens inside, the client gets an envelope
+        _log.exception("request_crashed", method=request.method, path=request.scope["path"])
+        return internal_error(request.scope.get("state", {}).get("request_id", "-"))
+
+
+def _without_body(response: Response) -> Response:
+    kept = {
+        name: value
+        for name, value in response.headers.items()
+        if name not in {"content-length", "content-type"}
+    }
+    return Response(status_code=response.status_code, headers=kept)
+
+
+def _wrong_method(method: str, allowed: dict[str, object] | dict[str, Handler]) -> Response:
+    listed = ", ".join(sorted(allowed))
+    message = f"Method {method} is not allowed here; allowed: {listed}"
+    return envelope(405, "MethodNotAllowedException", message, {"Allow": listed})
+
+
+async def _no_route(scope: Scope, receive: Receive, send: Send) -> None:
+    message = f"No such endpoint: {scope['method']} {scope['path']}; GET /v1/config lists those that exist"
+    await envelope(404, "NotFoundException", message)(scope, receive, send)

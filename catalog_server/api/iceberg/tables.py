@@ -1,0 +1,121 @@
+"""Tables: list, create, stage, load, exists, commit, drop, register, rename, metrics, credentials."""
+
+import structlog
+from starlette.responses import Response
+
+from catalog_server.api.iceberg.call import Call, json_answer, no_content
+from catalog_server.api.iceberg.load_result import ALL, REFS, etag, load_result, matches, not_modified
+from catalog_server.api.iceberg.wire import checked_name, objects, optional, required, strings, table_ident
+from catalog_server.services.tables import TableSpec
+from table_format.errors import NoSuchTable
+from table_format.ident import TableIdent
+
+_log = structlog.get_logger(__name__)
+
+
+async def list_tables(call: Call) -> Response:
+    """The tables of one namespace."""
+    page = await call.platform.tables.list(call.principal, call.bucket, call.namespace, call.page())
+    identifiers = [{"namespace": row.ident.namespace.levels, "name": row.ident.name} for row in page.items]
+    return json_answer({"identifiers": identifiers, "next-page-token": page.next_token})
+
+
+async def create_table(call: Call) -> Response:
+    """Create a table, or with `stage-create` only compute what it would be."""
+    body = call.body
+    ident = TableIdent(call.namespace, checked_name(body.get("name"), "'name'"))
+    spec = TableSpec(
+        schema=required(body, "schema", dict),
+        partition_spec=optional(body, "partition-spec", dict),
+        write_order=optional(body, "write-order", dict),
+        properties=strings(body, "properties"),
+        location=optional(body, "location", str),
+    )
+    tables = call.platform.tables
+    if optional(body, "stage-create", bool):
+        handle = await tables.stage(call.principal, call.bucket, ident, spec)
+    else:
+        handle = await tables.create(call.principal, call.bucket, ident, spec, key=call.key())
+    return await load_result(call.request, handle)
+
+
+async def load_table(call: Call) -> Response:
+    """A table's metadata; 304 from the pointer alone when the client has this version."""
+    snapshots = call.query.choice("snapshots", ALL, REFS)
+    ident = call.table
+    known = call.request.headers.get("if-none-match")
+    if known is not None:
+        row = await call.platform.tables.pointer(call.principal, call.bucket, ident)
+        tag = etag(row.metadata_location, snapshots)
+        if matches(known, tag):
+            return not_modified(tag)
+    handle = await call.platform.tables.load(call.principal, call.bucket, ident)
+    return await load_result(call.request, handle, snapshots)
+
+
+async def table_exists(call: Call) -> Response:
+    """204 or 404."""
+    await _must_exist(call)
+    return no_content()
+
+
+async def commit_table(call: Call) -> Response:
+    """Apply updates if the requirements hold."""
+    optional(call.body, "identifier", dict)
+    handle = await call.platform.commits.commit(
+        call.principal,
+        call.bucket,
+        call.table,
+        objects(call.body, "requirements"),
+        objects(call.body, "updates"),
+        key=call.key(),
+    )
+    return await load_result(call.request, handle)
+
+
+async def drop_table(call: Call) -> Response:
+    """Forget the table; with `purgeRequested` its files are deleted later, by maintenance."""
+    tables = call.platform.tables
+    remove = tables.purge if call.query.flag("purgeRequested") else tables.drop
+    await remove(call.principal, call.bucket, call.table)
+    return no_content()
+
+
+async def register_table(call: Call) -> Response:
+    """Adopt existing metadata as a table."""
+    handle = await call.platform.tables.register(
+        call.principal,
+        call.bucket,
+        TableIdent(call.namespace, checked_name(call.body.get("name"), "'name'")),
+        required(call.body, "metadata-location", str),
+        overwrite=bool(optional(call.body, "overwrite", bool)),
+    )
+    return await load_result(call.request, handle)
+
+
+async def rename_table(call: Call) -> Response:
+    """Give a table another name, maybe in another namespace."""
+    source, destination = table_ident(call.body, "source"), table_ident(call.body, "destination")
+    await call.platform.tables.rename(call.principal, call.bucket, source, destination)
+    return no_content()
+
+
+async def report_metrics(call: Call) -> Response:
+    """Take note of a client's scan or commit report."""
+    kind = required(call.body, "report-type", str)
+    ident = call.table
+    await _must_exist(call)
+    _log.debug("metrics_reported", table=str(ident), report_type=kind)
+    return no_content()
+
+
+async def load_credentials(call: Call) -> Response:
+    """Storage credentials: none are vended."""
+    await _must_exist(call)
+    return json_answer({"storage-credentials": []})
+
+
+async def _must_exist(call: Call) -> None:
+    ident = call.table
+    if not await call.platform.tables.exists(call.principal, call.bucket, ident):
+        raise NoSuchTable(f"Table does not exist: {ident}")

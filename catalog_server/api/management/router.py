@@ -1,0 +1,90 @@
+"""The management API as one FastAPI app, to be mounted at `/api` on raw paths."""
+
+import structlog
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from catalog_server.api.management import buckets, jobs, policies, tables
+from catalog_server.api.management.problems import install, internal_problem, problem
+from catalog_server.bootstrap import Platform
+from table_format.errors import Kind, TooLarge
+
+_log = structlog.get_logger(__name__)
+
+
+def build_api(platform: Platform) -> FastAPI:
+    """The app with its routes and its own OpenAPI document at `/openapi.json`."""
+    app = describe_api()
+    app.state.platform = platform
+    app.add_middleware(_Guard, limit=platform.settings.limits.max_body_mb << 20)
+    return app
+
+
+def describe_api() -> FastAPI:
+    """The app without a platform: enough for its OpenAPI document."""
+    app = FastAPI(
+        title="Frazil management API",
+        version="1",
+        description="Table buckets, maintenance policies and maintenance jobs. Errors are RFC 9457 problems.",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=_operation_id,
+    )
+    for router in (buckets.router, tables.router, policies.router, jobs.router):
+        app.include_router(router)
+    install(app)
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name
+
+
+class _Guard:
+    """ASGI middleware: bounds bodies, and turns what nobody expected into a problem document."""
+
+    def __init__(self, app: ASGIApp, *, limit: int) -> None:
+        self.app = app
+        self._limit = limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = False
+        received = 0
+
+        async def bounded_receive() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self._limit:
+                raise TooLarge(f"Request body too large: the limit is {self._limit} bytes")
+            return message
+
+        async def watched_send(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        if self._declared_length(scope) > self._limit:
+            detail = f"Request body too large: the limit is {self._limit} bytes"
+            await problem(413, Kind.INVALID, detail)(scope, receive, send)
+            return
+        try:
+            await self.app(scope, bounded_receive, watched_send)
+        except Exception:
+            _log.exception("request_crashed", method=scope["method"], path=scope["path"])
+            if started:
+                raise
+            request_id = scope.get("state", {}).get("request_id", "-")
+            await internal_problem(request_id)(scope, receive, send)
+
+    @staticmethod
+    def _declared_length(scope: Scope) -> int:
+        for name, value in scope["headers"]:
+            if name == b"content-length" and value.isdigit():
+                return int(value)
+        return 0

@@ -1,0 +1,164 @@
+"""The management API's documents. Names are camelCase on the wire; these models stop here."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+
+class Wire(BaseModel):
+    """Camel-case names, nothing unknown, nothing coerced."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", strict=True, frozen=True
+    )
+
+
+class Bucket(Wire):
+    """A table bucket."""
+
+    name: str
+    location: str
+    properties: dict[str, str]
+    created_at_ms: int
+
+
+class Buckets(Wire):
+    """A page of table buckets."""
+
+    buckets: list[Bucket]
+    next_page_token: str | None
+
+
+class Namespaces(Wire):
+    """A page of namespaces, each as its levels."""
+
+    namespaces: list[list[str]]
+    next_page_token: str | None
+
+
+class Table(Wire):
+    """A table's identity."""
+
+    bucket: str
+    namespace: list[str]
+    name: str
+    uuid: str
+    location: str
+    metadata_location: str
+    version: int = Field(description="Counts the table's commits.")
+    created_at_ms: int
+    updated_at_ms: int
+
+
+class Tables(Wire):
+    """A page of tables."""
+
+    tables: list[Table]
+    next_page_token: str | None
+
+
+class SizeClass(Wire):
+    """Data files below one size."""
+
+    below_bytes: int | None = Field(description="Upper bound of the class; null for the largest.")
+    files: int
+    bytes: int
+
+
+class Figures(Wire):
+    """How the table's current snapshot is laid out."""
+
+    snapshots: int
+    current_snapshot_id: int | None
+    data_files: int
+    delete_files: int
+    records: int = Field(description="Rows in data files, before deletes are applied.")
+    bytes: int
+    manifests: int
+    metadata_bytes: int
+    file_sizes: list[SizeClass]
+
+
+class TableDetails(Wire):
+    """A table with its figures."""
+
+    table: Table
+    format_version: int
+    properties: dict[str, str]
+    figures: Figures
+
+
+class PolicyDocument(Wire):
+    """A policy as it is set at one scope."""
+
+    status: str = Field("enabled", description="enabled or disabled")
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+class Policy(Wire):
+    """A policy and where it is set."""
+
+    type: str
+    scope: str = Field(description="bucket, namespace or table")
+    status: str
+    settings: dict[str, Any]
+    version: int
+    updated_at_ms: int
+
+
+class Policies(Wire):
+    """All policies set at one scope."""
+
+    policies: list[Policy]
+
+
+class EffectivePolicy(Wire):
+    """What holds for one table, each value with the scope that it comes from."""
+
+    type: str
+    status: str
+    settings: dict[str, Any]
+    sources: dict[str, str] = Field(description="Per setting: default, bucket, namespace or table.")
+
+
+class EffectivePolicies(Wire):
+    """The policies that hold for one table."""
+
+    policies: list[EffectivePolicy]
+
+
+class JobRequest(Wire):
+    """Ask for one maintenance run."""
+
+    kind: str = Field(description="A policy type, for example icebergCompaction.")
+    dry_run: bool = Field(False, description="Plan and report only; change nothing.")
+
+
+class Job(Wire):
+    """One maintenance job."""
+
+    id: int
+    kind: str
+    state: str = Field(description="queued, running, done or failed")
+    bucket: str
+    namespace: list[str] | None
+    table: str | None
+    dry_run: bool
+    origin: str
+    attempts: int
+    max_attempts: int
+    created_at_ms: int
+    run_after_ms: int
+    started_at_ms: int | None
+    finished_at_ms: int | None
+    plan: dict[str, Any] | None
+    report: dict[str, Any] | None
+    error: str | None
+
+
+class Jobs(Wire):
+    """A page of jobs, newest first."""
+
+    jobs: list[Job]
+    next_page_token: str | None

@@ -1,0 +1,62 @@
+"""Request ids, access log lines and request metrics, around everything the server answers."""
+
+import re
+
+import structlog
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from catalog_server.telemetry import REQUEST_SECONDS, REQUESTS
+from table_format.clock import Clock, Ids
+
+_log = structlog.get_logger(__name__)
+_SANE_ID = re.compile(rb"^[A-Za-z0-9._:-]{1,64}$")
+
+
+class RequestContext:
+    """ASGI middleware: binds `request_id` to every log line of a request and answers it as X-Request-Id."""
+
+    def __init__(self, app: ASGIApp, *, clock: Clock, ids: Ids) -> None:
+        self.app = app
+        self._clock = clock
+        self._ids = ids
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection event."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request_id = self._request_id(scope)
+        scope.setdefault("state", {})["request_id"] = request_id
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        started = self._clock.monotonic()
+        status = 0
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)["X-Request-Id"] = request_id
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_with_id)
+        finally:
+            seconds = self._clock.monotonic() - started
+            door = _door(scope["path"])
+            REQUESTS.labels(door, scope["method"], str(status)).inc()
+            REQUEST_SECONDS.labels(door, scope["method"]).observe(seconds)
+            _log.debug("request", method=scope["method"], path=scope["path"], status=status, seconds=seconds)
+            structlog.contextvars.unbind_contextvars("request_id")
+
+    def _request_id(self, scope: Scope) -> str:
+        for name, value in scope["headers"]:
+            if name == b"x-request-id" and _SANE_ID.match(value):
+                return str(value, "ascii")
+        return self._ids.uuid()
+
+
+def _door(path: str) -> str:
+    """Which part of the server was asked; few values, since it labels a metric."""
+    first = path.split("/", 2)[1] if path.startswith("/") else ""
+    return first if first in {"iceberg", "api", "health", "metrics"} else "other"

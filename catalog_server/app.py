@@ -1,0 +1,52 @@
+"""The root ASGI app: two APIs, the probes and the start page, in one order of middleware.
+
+The platform under it is started and closed by whoever runs the app, so that a start that fails is told in one line.
+"""
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount
+
+from catalog_server.api import health
+from catalog_server.api.iceberg.errors import envelope
+from catalog_server.api.iceberg.router import build_router
+from catalog_server.api.management.problems import problem
+from catalog_server.api.management.router import build_api
+from catalog_server.api.middleware import RequestContext
+from catalog_server.api.rawpath import RawPath
+from catalog_server.bootstrap import Platform
+from table_format.errors import Kind
+
+
+def create_app(platform: Platform) -> Starlette:
+    """The server over one platform."""
+    app = Starlette(
+        routes=[
+            Mount("/iceberg", app=build_router(platform)),
+            Mount("/api", app=build_api(platform)),
+            *health.routes(platform),
+        ],
+        middleware=[
+            Middleware(RawPath),
+            Middleware(RequestContext, clock=platform.clock, ids=platform.ids),
+        ],
+        exception_handlers={404: _not_found, 405: _wrong_method},
+    )
+    app.router.redirect_slashes = False
+    app.state.platform = platform
+    return app
+
+
+async def _not_found(request: Request, _: Exception) -> Response:
+    path = request.scope["path"]
+    if path.startswith("/iceberg"):
+        return envelope(404, "NotFoundException", f"No such endpoint: {request.method} {path}")
+    return problem(404, Kind.NOT_FOUND, f"{request.method} {path}: nothing is here; see / for what is")
+
+
+async def _wrong_method(request: Request, error: Exception) -> Response:
+    headers = getattr(error, "headers", None)
+    detail = f"{request.method} {request.scope['path']}: method not allowed"
+    return problem(405, Kind.INVALID, detail, headers)

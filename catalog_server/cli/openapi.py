@@ -1,0 +1,30 @@
+"""`frazil openapi`: the API documents."""
+
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from catalog_server.api.management.router import describe_api
+from catalog_server.cli.output import print_json
+
+openapi = typer.Typer(no_args_is_help=True, help="OpenAPI documents of the server's own APIs.")
+
+
+@openapi.callback()
+def _group() -> None:
+    """OpenAPI documents of the server's own APIs."""
+
+
+@openapi.command("export")
+def export(
+    path: Annotated[Path | None, typer.Argument(help="File to write; standard output when omitted.")] = None,
+) -> None:
+    """Write the management API's OpenAPI document as JSON."""
+    document = describe_api().openapi()
+    if path is None:
+        print_json(document)
+        return
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+    path.write_bytes(orjson.dumps(document, option=options))

@@ -1,0 +1,124 @@
+"""The Iceberg API in process: a client on the ASGI app, and shorthand for the bodies that tests send again and again."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from catalog_server.app import create_app
+from catalog_server.bootstrap import Platform, build
+from catalog_server.settings import load
+from starlette.testclient import TestClient
+
+SCHEMA = {
+    "type": "struct",
+    "schema-id": 0,
+    "fields": [
+        {"id": 1, "name": "id", "required": True, "type": "long"},
+        {"id": 2, "name": "name", "required": False, "type": "string"},
+    ],
+}
+
+
+@contextmanager
+def in_process(directory: Path, **overrides: Any) -> Iterator[tuple[TestClient, Platform]]:
+    """A client on a platform of its own."""
+    settings = load(None, {}, {"server.data_dir": directory / "data", **overrides})
+    platform = build(settings)
+    with TestClient(create_app(platform), raise_server_exceptions=False) as client:
+        client.portal.call(platform.start)
+        try:
+            yield client, platform
+        finally:
+            client.portal.call(platform.close)
+
+
+def segment(*levels: str) -> str:
+    """Levels as one path segment."""
+    return quote("\x1f".join(levels), safe="")
+
+
+class Catalog:
+    """Shorthand over one client and bucket."""
+
+    def __init__(self, http: Any, bucket: str = "default") -> None:
+        self.http = http
+        self.base = f"/iceberg/v1/{bucket}"
+
+    def new_namespace(self, *levels: str) -> tuple[str, ...]:
+        """Create a namespace; of a fresh name when none is given."""
+        levels = levels or (f"ns_{uuid.uuid4().hex[:12]}",)
+        answer = self.http.post(f"{self.base}/namespaces", json={"namespace": list(levels)})
+        assert answer.status_code == 200, answer.text
+        return levels
+
+    def tables(self, levels: tuple[str, ...]) -> str:
+        return f"{self.base}/namespaces/{segment(*levels)}/tables"
+
+    def table(self, levels: tuple[str, ...], name: str) -> str:
+        return f"{self.tables(levels)}/{segment(name)}"
+
+    def create(self, levels: tuple[str, ...], name: str, **body: Any) -> httpx.Response:
+        response: httpx.Response = self.http.post(self.tables(levels), json={"name": name, "schema": SCHEMA, **body})
+        return response
+
+    def new_table(self, name: str = "t", **body: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """A table in a fresh namespace: the namespace and the LoadTableResult."""
+        levels = self.new_namespace()
+        answer = self.create(levels, name, **body)
+        assert answer.status_code == 200, answer.text
+        return levels, answer.json()
+
+    def commit(self, levels: tuple[str, ...], name: str, updates: list[Any], requirements: list[Any]) -> httpx.Response:
+        body = {"updates": updates, "requirements": requirements}
+        response: httpx.Response = self.http.post(self.table(levels, name), json=body)
+        return response
+
+
+def snapshot(metadata: dict[str, Any], snapshot_id: int, **changes: Any) -> dict[str, Any]:
+    """A snapshot that would follow the table's current one (its manifest list is not read by the catalog)."""
+    current = metadata.get("current-snapshot-id")
+    made = {
+        "snapshot-id": snapshot_id,
+        "sequence-number": metadata["last-sequence-number"] + 1,
+        "timestamp-ms": metadata["last-updated-ms"] + 1,
+        "manifest-list": f"{metadata['location']}/metadata/snap-{snapshot_id}.avro",
+        "summary": {"operation": "append"},
+        "schema-id": metadata["current-schema-id"],
+    }
+    if current is not None and current != -1:
+        made["parent-snapshot-id"] = current
+    return {**made, **changes}
+
+
+def append_updates(metadata: dict[str, Any], snapshot_id: int, **changes: Any) -> list[dict[str, Any]]:
+    """The updates of a plain append."""
+    return [
+        {"action": "add-snapshot", "snapshot": snapshot(metadata, snapshot_id, **changes)},
+        {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": snapshot_id},
+    ]
+
+
+def append_requirements(metadata: dict[str, Any]) -> list[dict[str, Any]]:
+    """What an append asserts."""
+    current = metadata.get("current-snapshot-id")
+    return [
+        {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None if current == -1 else current},
+        {"type": "assert-table-uuid", "uuid": metadata["table-uuid"]},
+    ]
+
+
+def assert_error(response: httpx.Response, status: int, error_type: str) -> str:
+    """The response is that error in the Iceberg envelope; its message."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/json"
+    assert set(response.json()) == {"error"}
+    error = response.json()["error"]
+    assert (error["code"], error["type"]) == (status, error_type)
+    assert isinstance(error["message"], str)
+    assert error["message"]
+    message: str = error["message"]
+    return message
