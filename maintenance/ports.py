@@ -139,6 +139,7 @@ class JobSettings:
     max_groups_per_run: int = 256
     groups_per_commit: int = 16
     commit_attempts: int = 50
+    max_snapshots_per_run: int = 1000
     delete_batch: int = 500
     max_unreferenced_share: float = 0.5
     """Above this share of the listed files the job stops: a wrong location looks like that."""

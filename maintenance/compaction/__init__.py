@@ -1,0 +1,1 @@
+"""Compaction: many small data files become fewer, partition by partition, without changing a row."""

@@ -1,0 +1,106 @@
+"""The compaction job: load, plan, carry the plan out, report."""
+
+from maintenance.compaction.plan import plan
+from maintenance.compaction.plan_types import CompactionPlan, Nothing
+from maintenance.compaction.session import Progress, Session
+from maintenance.policies import CompactionPolicy
+from maintenance.ports import Job, JobContext, JobKind
+from maintenance.report import Figure, Outcome, Report, skipped
+from maintenance.target import load_target
+from table_format.scan.plan import snapshot_files
+
+_AFTER_CONFLICT_MS = 5_000
+
+
+def run(ctx: JobContext, job: Job) -> Report:
+    """Compact one table as far as one run goes.
+
+    Raises:
+        Internal: a group could not be rewritten faithfully; groups committed before stay committed.
+        CommitStateUnknown: a commit may have happened; its files stay.
+        Unavailable: the catalog or the store is away.
+    """
+    policy = ctx.policy(JobKind.COMPACTION)
+    if not isinstance(policy, CompactionPolicy):
+        raise TypeError("the compaction job was given another kind of policy")
+    if policy.disabled_reason is not None:
+        return skipped(policy.disabled_reason)
+    table = load_target(ctx, job)
+    if isinstance(table, Report):
+        return table
+    store = ctx.store_for(table.metadata.location)
+    files = snapshot_files(store, table.metadata)
+    planned = plan(files, table.metadata, policy, ctx.settings, ctx.clock.now_ms())
+    if isinstance(planned, Nothing):
+        figures = _left_alone(planned, policy) | {"dataFilesBefore": planned.data_files}
+        return Report(outcome=Outcome.NOTHING, reason=planned.reason, figures=figures, plan=planned.to_json())
+    if job.dry_run:
+        return _dry_run(planned, policy)
+    session = Session(ctx, job, table, store, files.tasks)
+    session.carry_out(planned)
+    return _report(planned, session.progress, policy)
+
+
+def _left_alone(planned: CompactionPlan | Nothing, policy: CompactionPolicy) -> dict[str, Figure]:
+    figures: dict[str, Figure] = {
+        "leftAlone": [f"{number} {reason}" for reason, number in planned.left_alone.items()]
+    }
+    return figures | ({"notes": list(policy.notes)} if policy.notes else {})
+
+
+def _dry_run(planned: CompactionPlan, policy: CompactionPolicy) -> Report:
+    files = sum(len(group.inputs) for group in planned.groups)
+    size = sum(group.size for group in planned.groups)
+    return Report(
+        outcome=Outcome.DONE,
+        reason=f"dry run: {len(planned.groups)} groups of {files} files ({size} bytes) would become one file each",
+        figures=_left_alone(planned, policy)
+        | {
+            "dataFilesBefore": planned.data_files,
+            "groups": len(planned.groups),
+            "remainingGroups": planned.remaining_groups,
+            "filesToRewrite": files,
+            "bytesToRewrite": size,
+        },
+        plan=planned.to_json(),
+    )
+
+
+def _report(planned: CompactionPlan, progress: Progress, policy: CompactionPolicy) -> Report:
+    figures: dict[str, Figure] = _left_alone(planned, policy) | {
+        "dataFilesBefore": planned.data_files,
+        "groups": progress.groups,
+        "conflicts": progress.conflicts,
+        "remainingGroups": planned.remaining_groups,
+        "commits": progress.commits,
+        "filesRewritten": progress.files_in,
+        "filesWritten": progress.files_out,
+        "bytesRead": progress.bytes_in,
+        "bytesWritten": progress.bytes_out,
+    }
+    if progress.data_files_after is not None:
+        figures["dataFilesAfter"] = progress.data_files_after
+    if progress.left_behind:
+        figures["leftForUnreferencedFileRemoval"] = progress.left_behind
+    outcome, reason, again = _outcome(planned, progress)
+    return Report(
+        outcome=outcome, reason=reason, figures=figures, plan=planned.to_json(), again_after_ms=again
+    )
+
+
+def _outcome(planned: CompactionPlan, progress: Progress) -> tuple[Outcome, str, int | None]:
+    if progress.lease_lost:
+        reason = f"the lease was lost after {progress.groups} groups; another worker takes over"
+        return Outcome.SKIPPED, reason, None
+    if not progress.groups:
+        reason = (
+            f"all {progress.conflicts} groups lost to concurrent changes of their files; tried again soon"
+        )
+        return Outcome.CONFLICT, reason, _AFTER_CONFLICT_MS
+    told = [f"{progress.files_in} files became {progress.files_out} in {progress.commits} commits"]
+    if progress.conflicts:
+        told.append(f"{progress.conflicts} groups lost to concurrent changes")
+    if planned.remaining_groups:
+        told.append(f"{planned.remaining_groups} groups are left for the next run")
+    # What was written may be the input of the next tier, so the next run looks at once.
+    return Outcome.DONE, "; ".join(told), 0

@@ -1,0 +1,110 @@
+"""Execution of one group: read the inputs row by row, write one file under the same spec and partition.
+
+Decides nothing and commits nothing. Memory is bounded by a batch and an open row group, however large the group is.
+The invariant: as many rows come out as went in, by the manifests, by the batches and by the written file's footer.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow.parquet as pq
+
+from maintenance.compaction.plan_types import PlannedGroup
+from table_format.clock import Ids
+from table_format.errors import Internal
+from table_format.io.store import ObjectStore
+from table_format.manifest.entries import DataFile
+from table_format.metadata.document import TableMetadata
+from table_format.scan.deletes import read_task
+from table_format.scan.plan import FileTask
+from table_format.write.parquet import RollingWriter
+
+# A group becomes one file, whatever its encoded size turns out to be: a file that rolled over could leave as
+# many files as there were, and the next plan would do it all again.
+_NEVER_ROLL: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """What one group became."""
+
+    group: PlannedGroup
+    inputs: tuple[FileTask, ...]
+    outputs: tuple[DataFile, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes written."""
+        return sum(file.file_size_in_bytes for file in self.outputs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where groups are read from and written to."""
+
+    store: ObjectStore
+    metadata: TableMetadata
+    ids: Ids
+    name_prefix: str
+    opened: set[str]
+    """Every path that writing may have left an object at, also when it failed."""
+
+
+def execute(group: PlannedGroup, tasks: Mapping[str, FileTask], place: Place) -> Rewritten:
+    """Write the group's output.
+
+    Raises:
+        Internal: rows out are not rows in; nothing may be committed.
+        NoSuchFile: an input is gone.
+    """
+    inputs = tuple(tasks[file.path] for file in group.inputs)
+    writer = RollingWriter(
+        store=place.store,
+        metadata=place.metadata,
+        ids=place.ids,
+        target_bytes=_NEVER_ROLL,
+        spec_id=group.spec_id,
+        partition=group.partition,
+        name_prefix=place.name_prefix,
+    )
+    rows = 0
+    closed = False
+    try:
+        for task in inputs:
+            for batch in read_task(place.store, task, place.metadata):
+                rows += batch.num_rows
+                writer.write(batch)
+        outputs = tuple(writer.close())
+        closed = True
+    finally:
+        if not closed:
+            writer.abort()
+        place.opened.update(writer.paths)
+    check_rows(group, rows, outputs, place.store)
+    return Rewritten(group=group, inputs=inputs, outputs=outputs)
+
+
+def check_rows(
+    group: PlannedGroup, rows_read: int, outputs: tuple[DataFile, ...], store: ObjectStore
+) -> None:
+    """Make sure that the outputs hold exactly as many rows as the inputs, in fewer files.
+
+    Raises:
+        Internal: they do not.
+    """
+    expected = group.records
+    declared = sum(file.record_count for file in outputs)
+    written = sum(_rows_in(store, file.file_path) for file in outputs)
+    if not expected == rows_read == declared == written:
+        raise Internal(
+            f"compaction of {len(group.inputs)} files, first {group.inputs[0].path}: by the manifests {expected} rows, "
+            f"read {rows_read}, written {written}; nothing of it is committed and the inputs stay"
+        )
+    if len(outputs) >= len(group.inputs):
+        raise Internal(f"compaction of {len(group.inputs)} files made {len(outputs)}: it would never end")
+
+
+def _rows_in(store: ObjectStore, path: str) -> int:
+    with store.open_input(path) as source:
+        return int(pq.ParquetFile(source).metadata.num_rows)

@@ -1,0 +1,219 @@
+"""One run over one compaction plan: execute group by group, commit in batches, clean up what did not make it.
+
+Outputs that were never sent to the catalog, or were certainly refused, are deleted at once. After a commit whose
+outcome is in doubt nothing is deleted: what turns out unreferenced is found by the unreferenced-file job.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from maintenance.compaction.plan_types import CompactionPlan
+from maintenance.compaction.rewrite import Place, Rewritten, execute
+from maintenance.ports import Job, JobContext
+from maintenance.target import is_target
+from table_format.catalog import LoadedTable, NewTable, TableCatalog
+from table_format.commit.change import Change
+from table_format.commit.retry import commit_with_retry
+from table_format.commit.rewrite import RewriteGroup, rewrite
+from table_format.commit.tree import TreeCache
+from table_format.errors import CommitFailed, Forbidden, Invalid, NotFound, Unavailable, Unsupported
+from table_format.ident import TableIdent
+from table_format.io.store import ObjectStore
+from table_format.jsontypes import JsonObject
+from table_format.scan.plan import FileTask
+
+
+_CERTAINLY_REFUSED = (CommitFailed, Forbidden, Invalid, NotFound, Unavailable, Unsupported)
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a run has achieved so far."""
+
+    groups: int = 0
+    commits: int = 0
+    files_in: int = 0
+    files_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    conflicts: int = 0
+    data_files_after: int | None = None
+    lease_lost: bool = False
+    left_behind: list[str] = field(default_factory=list)
+    """Outputs that are in doubt or could not be deleted."""
+
+
+class WatchedCatalog:
+    """A catalog that remembers whether the outcome of any commit was in doubt."""
+
+    def __init__(self, catalog: TableCatalog) -> None:
+        self._catalog = catalog
+        self.in_doubt = False
+
+    def load(self, ident: TableIdent) -> LoadedTable:
+        """Load through the catalog."""
+        return self._catalog.load(ident)
+
+    def create(self, ident: TableIdent, table: NewTable) -> LoadedTable:
+        """Create through the catalog."""
+        return self._catalog.create(ident, table)
+
+    def commit(
+        self, ident: TableIdent, requirements: Sequence[JsonObject], updates: Sequence[JsonObject]
+    ) -> LoadedTable:
+        """Commit through the catalog."""
+        certain = False
+        try:
+            table = self._catalog.commit(ident, requirements, updates)
+            certain = True
+        except _CERTAINLY_REFUSED:
+            certain = True
+            raise
+        finally:
+            self.in_doubt = self.in_doubt or not certain
+        return table
+
+
+class Session:
+    """Carries a plan out; `progress` tells how far it came, also after an error."""
+
+    def __init__(
+        self, ctx: JobContext, job: Job, table: LoadedTable, store: ObjectStore, tasks: Sequence[FileTask]
+    ) -> None:
+        self._ctx = ctx
+        self._job = job
+        self._table = table
+        self._store = store
+        self._tasks = {task.entry.data_file.file_path: task for task in tasks}
+        self._place = Place(
+            store=store,
+            metadata=table.metadata,
+            ids=ctx.ids,
+            name_prefix=f"compact-{job.id}-{ctx.ids.uuid()}-",
+            opened=set(),
+        )
+        self._cache = TreeCache()
+        self.progress = Progress()
+
+    def carry_out(self, plan: CompactionPlan) -> None:
+        """Execute and commit every group.
+
+        Raises:
+            Internal: rows out were not rows in.
+            CommitStateUnknown: a commit may have happened.
+        """
+        # Saved before the first byte is written, so that a crashed attempt's outputs can be told by their names.
+        self._ctx.save_plan({**plan.to_json(), "output-prefix": self._place.name_prefix})
+        batch: list[Rewritten] = []
+        try:
+            for group in plan.groups:
+                if not self._ctx.still_leased():
+                    self.progress.lease_lost = True
+                    return
+                batch.append(execute(group, self._tasks, self._place))
+                if len(batch) >= self._ctx.settings.groups_per_commit:
+                    self._commit(plan, batch)
+                    batch = []
+            if batch:
+                self._commit(plan, batch)
+        finally:
+            self._discard(self._place.opened)
+
+    def _commit(self, plan: CompactionPlan, batch: Sequence[Rewritten]) -> None:
+        groups = [_rewrite_group(done, plan) for done in batch]
+        dropped_by_snapshot: dict[int, list[RewriteGroup]] = {}
+
+        def build(table: LoadedTable) -> Change | None:
+            if not is_target(table, self._job):
+                raise CommitFailed(f"{table.ident} became another table while it was compacted")
+            change, dropped = rewrite(
+                self._store,
+                table,
+                groups,
+                summary={"maintenance.job-id": str(self._job.id)},
+                clock=self._ctx.clock,
+                ids=self._ctx.ids,
+                cache=self._cache,
+            )
+            if change is not None and change.snapshot_id is not None:
+                dropped_by_snapshot[change.snapshot_id] = dropped
+            return change
+
+        catalog = WatchedCatalog(self._ctx.catalog)
+        committed: list[Rewritten] = []
+        in_doubt = True
+        try:
+            result = commit_with_retry(
+                catalog,
+                self._table.ident,
+                build,
+                store=self._store,
+                clock=self._ctx.clock,
+                ids=self._ctx.ids,
+                attempts=self._ctx.settings.commit_attempts,
+            )
+            committed = _committed(batch, groups, result.table, dropped_by_snapshot)
+            in_doubt = catalog.in_doubt or (result.applied and not committed)
+            self._count(committed, result.table)
+        except _CERTAINLY_REFUSED as error:
+            in_doubt = catalog.in_doubt
+            if not isinstance(error, CommitFailed):
+                raise
+        finally:
+            self._settle(batch, committed=committed, in_doubt=in_doubt)
+        self.progress.conflicts += len(batch) - len(committed)
+
+    def _settle(self, batch: Sequence[Rewritten], *, committed: Sequence[Rewritten], in_doubt: bool) -> None:
+        """Take out of `opened` what must stay, and delete what was certainly refused."""
+        kept = {output.file_path for done in committed for output in done.outputs}
+        refused = {output.file_path for done in batch for output in done.outputs} - kept
+        self._place.opened.difference_update(kept)
+        if in_doubt:
+            self._place.opened.difference_update(refused)
+            self.progress.left_behind += sorted(refused)
+        else:
+            self._discard(refused)
+
+    def _discard(self, paths: set[str]) -> None:
+        """Delete files that no metadata was ever sent for, or that the catalog certainly refused."""
+        if not paths:
+            return
+        doomed = sorted(paths)
+        failures = self._store.delete_many(doomed)
+        self.progress.left_behind += [failure.path for failure in failures]
+        self._place.opened.difference_update(doomed)
+
+    def _count(self, committed: Sequence[Rewritten], table: LoadedTable) -> None:
+        progress = self.progress
+        progress.groups += len(committed)
+        progress.commits += 1 if committed else 0
+        progress.files_in += sum(len(done.inputs) for done in committed)
+        progress.files_out += sum(len(done.outputs) for done in committed)
+        progress.bytes_in += sum(done.group.size for done in committed)
+        progress.bytes_out += sum(done.size for done in committed)
+        head = table.metadata.current_snapshot
+        total = (head or {}).get("summary", {}).get("total-data-files", "")
+        progress.data_files_after = int(total) if total.isdecimal() else None
+
+
+def _rewrite_group(done: Rewritten, plan: CompactionPlan) -> RewriteGroup:
+    return RewriteGroup(
+        inputs=[task.entry for task in done.inputs],
+        outputs=list(done.outputs),
+        base_snapshot_id=plan.snapshot_id,
+        base_sequence_number=plan.sequence_number,
+    )
+
+
+def _committed(
+    batch: Sequence[Rewritten],
+    groups: Sequence[RewriteGroup],
+    table: LoadedTable,
+    dropped_by_snapshot: dict[int, list[RewriteGroup]],
+) -> list[Rewritten]:
+    """The groups that are in the table now: those of the attempt whose snapshot the table has."""
+    for snapshot_id, dropped in dropped_by_snapshot.items():
+        if table.metadata.snapshot(snapshot_id) is not None:
+            out = {id(group) for group in dropped}
+            return [done for done, group in zip(batch, groups, strict=True) if id(group) not in out]
+    return []

@@ -1,0 +1,131 @@
+"""What an expiration left behind: which files the snapshots that went had, and their deletion.
+
+Works from the metadata as it was before the commit and the table as it is now, never from "deleted" entries of the
+snapshots: a path may have been removed and added again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from maintenance.deletion import Deleted, delete_in_batches
+from maintenance.expiration.plan import ExpirationPlan
+from maintenance.places import inside, own_roots
+from maintenance.ports import Job, JobContext
+from maintenance.reach import Reach
+from maintenance.report import Report, skipped
+from maintenance.target import is_target
+from table_format.catalog import LoadedTable
+from table_format.commit.expire import ReachableFiles, files_reachable
+from table_format.errors import NoSuchFile
+from table_format.io.store import ObjectStore
+from table_format.jsontypes import JsonObject
+from table_format.metadata.codec import read as read_metadata
+from table_format.metadata.document import TableMetadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """One attempt's plan and the metadata it was made from, which still knows the snapshots."""
+
+    plan: ExpirationPlan
+    location: str
+    metadata: TableMetadata
+
+    def to_json(self) -> JsonObject:
+        """The stored form; the metadata stays where it is."""
+        return {"metadata-location": self.location, **self.plan.to_json()}
+
+    @classmethod
+    def restored(cls, store: ObjectStore, document: JsonObject) -> "Intent | None":
+        """The intent that `to_json` wrote; None when its metadata fell off the log since.
+
+        The files of its snapshots are then found by unreferenced-file removal.
+        """
+        location = document["metadata-location"]
+        try:
+            metadata = read_metadata(store, location)
+        except NoSuchFile:
+            return None
+        return cls(plan=ExpirationPlan.from_json(document), location=location, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """Snapshots that are gone, and the files to delete for them."""
+
+    plan: ExpirationPlan
+    paths: tuple[str, ...]
+    """In the order of deletion: data and delete files, manifests, manifest lists, statistics."""
+    reach: Reach
+    table: LoadedTable
+
+
+def collect(ctx: JobContext, job: Job, table: LoadedTable, intents: Sequence[Intent]) -> Expired | Report:
+    """What of the intents has come true, by the newest metadata; the files are saved before this returns.
+
+    Raises:
+        NoSuchFile: a manifest that is still needed cannot be read.
+    """
+    store = ctx.store_for(table.metadata.location)
+    after = ctx.catalog.load(table.ident)
+    if not is_target(after, job):
+        return skipped("the name was given to another table after the snapshots expired; no file was deleted")
+    reach = Reach(ctx, job, store)
+    reach.cover(after)
+    present = {snapshot["snapshot-id"] for snapshot in after.metadata.snapshots}
+    gone: list[int] = []
+    paths: dict[str, None] = {}
+    for intent in intents:
+        ids = [i for i in intent.plan.snapshot_ids if i not in present and i not in gone]
+        gone += ids
+        paths.update(dict.fromkeys(reach_of_gone(store, intent.metadata, ids)))
+    doomed = tuple(path for path in paths if not reach.references.may_hold(path))
+    refs = tuple(
+        name for name in (intents[-1].plan.refs if intents else ()) if name not in after.metadata.refs
+    )
+    planned = (
+        replace(intents[-1].plan, snapshot_ids=tuple(gone), refs=refs)
+        if intents
+        else ExpirationPlan(snapshot_ids=(), refs=(), older_than_ms=0, kept=len(present))
+    )
+    if gone:
+        ctx.save_plan({"phase": "deleting", "paths": list(doomed), **planned.to_json()})
+    return Expired(plan=planned, paths=doomed, reach=reach, table=after)
+
+
+def delete(ctx: JobContext, expired: Expired) -> tuple[Deleted, int]:
+    """Delete the files that lie in the table's own places; the second value counts those that do not."""
+    metadata = expired.table.metadata
+    roots = own_roots(metadata.location, metadata.properties)
+    others = ctx.other_table_locations()
+    own = [
+        path
+        for path in expired.paths
+        if any(inside(root, path) for root in roots) and not any(inside(other, path) for other in others)
+    ]
+    store = ctx.store_for(metadata.location)
+    done = delete_in_batches(ctx, store, own, expired.reach.unreferenced)
+    return done, len(expired.paths) - len(own)
+
+
+def reach_of_gone(store: ObjectStore, before: TableMetadata, gone: Sequence[int]) -> list[str]:
+    """Files of removed snapshots in the order of deletion; what of them cannot be read any more is left out."""
+    known = {snapshot["snapshot-id"] for snapshot in before.snapshots}
+    wanted = [snapshot_id for snapshot_id in gone if snapshot_id in known]
+    try:
+        reaches = [files_reachable(store, before, wanted)] if wanted else []
+    except NoSuchFile:
+        # Part of them went in an earlier, interrupted deletion.
+        reaches = [reach for i in wanted if (reach := _readable(store, before, i)) is not None]
+    content = {path for reach in reaches for path in (*reach.data_files, *reach.delete_files)}
+    manifests = {path for reach in reaches for path in reach.manifests}
+    lists = {path for reach in reaches for path in reach.manifest_lists}
+    statistics = {path for reach in reaches for path in reach.statistics}
+    return [*sorted(content), *sorted(manifests), *sorted(lists), *sorted(statistics)]
+
+
+def _readable(store: ObjectStore, before: TableMetadata, snapshot_id: int) -> ReachableFiles | None:
+    try:
+        return files_reachable(store, before, [snapshot_id])
+    except NoSuchFile:
+        return None

@@ -1,0 +1,1 @@
+"""Purge: the files of a table that was dropped for good."""

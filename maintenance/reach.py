@@ -1,0 +1,71 @@
+"""What the newest metadata of a table reaches, kept up to date between batches of a deletion.
+
+References only grow: what a snapshot that went meanwhile needed stays protected until the next run. Anything that
+cannot be read raises, and then nothing more is deleted.
+"""
+
+from collections.abc import Collection, Sequence
+
+from maintenance.places import References
+from maintenance.ports import Job, JobContext
+from maintenance.target import gc_disabled, is_target
+from table_format.catalog import LoadedTable
+from table_format.commit.expire import files_reachable
+from table_format.io.store import ObjectStore
+
+
+class Reach:
+    """The files that must not be deleted."""
+
+    def __init__(self, ctx: JobContext, job: Job, store: ObjectStore) -> None:
+        self._ctx = ctx
+        self._job = job
+        self._store = store
+        self._seen_location: str | None = None
+        self._seen_snapshots: set[int] = set()
+        self.references = References()
+
+    def cover(self, table: LoadedTable) -> None:
+        """Add everything that this version of the table reaches; reads only snapshots not seen before.
+
+        Raises:
+            NoSuchFile: a manifest is gone.
+            Unavailable: the store is away.
+        """
+        if table.metadata_location == self._seen_location:
+            return
+        ids = {snapshot["snapshot-id"] for snapshot in table.metadata.snapshots}
+        new = sorted(ids - self._seen_snapshots)
+        if new:
+            self.references.add(files_reachable(self._store, table.metadata, new).all)
+        self.references.add(metadata_files(table))
+        self._seen_snapshots |= ids
+        self._seen_location = table.metadata_location
+
+    def cover_all_but(self, table: LoadedTable, snapshot_ids: Collection[int]) -> None:
+        """As `cover`, as if the table did not have those snapshots any more (for a dry run)."""
+        gone = set(snapshot_ids)
+        kept = [s["snapshot-id"] for s in table.metadata.snapshots if s["snapshot-id"] not in gone]
+        self.references.add(files_reachable(self._store, table.metadata, kept).all)
+        log = [table.metadata_location, *(entry["metadata-file"] for entry in table.metadata.metadata_log)]
+        self.references.add(log)
+
+    def unreferenced(self, paths: Sequence[str]) -> list[str]:
+        """Those paths that the table, loaded anew, does not reach; none if it is another table by now."""
+        if self._job.ident is None:
+            return []
+        table = self._ctx.catalog.load(self._job.ident)
+        if not is_target(table, self._job) or gc_disabled(table):
+            return []
+        self.cover(table)
+        return [path for path in paths if not self.references.may_hold(path)]
+
+
+def metadata_files(table: LoadedTable) -> list[str]:
+    """The current metadata file, those of its log, and every statistics file it names."""
+    metadata = table.metadata
+    return [
+        table.metadata_location,
+        *(entry["metadata-file"] for entry in metadata.metadata_log),
+        *(entry["statistics-path"] for entry in (*metadata.statistics, *metadata.partition_statistics)),
+    ]
