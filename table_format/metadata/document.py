@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-import orjson
-
 from table_format.errors import Invalid
 from table_format.jsontypes import JsonObject
+from table_format.metadata import jsontext
+from table_format.metadata.validity import check_document
 
 NO_SNAPSHOT = -1  # what old writers put into `current-snapshot-id` for "none"
 
@@ -25,22 +25,16 @@ class TableMetadata:
 
     @classmethod
     def parse(cls, raw: bytes) -> "TableMetadata":
-        """Read the bytes of a metadata file (already decompressed).
+        """Read the bytes of a metadata file (already decompressed) and check them.
 
         Raises:
-            Invalid: not a JSON object, or one without the members that every version must have.
+            Invalid: not JSON, or not table metadata that this program understands.
         """
-        try:
-            document = orjson.loads(raw)
-        except orjson.JSONDecodeError as error:
-            raise Invalid(f"table metadata is not valid JSON: {error}") from None
-        if not isinstance(document, dict) or document.get("format-version") not in (1, 2, 3):
-            raise Invalid("table metadata is not a JSON object with format-version 1, 2 or 3")
-        return cls(document)
+        return cls(check_document(jsontext.loads(raw)))
 
     def to_bytes(self) -> bytes:
         """The document as compact JSON, keys in their order."""
-        return orjson.dumps(self.document)
+        return jsontext.dumps(self.document)
 
     @property
     def format_version(self) -> int:

@@ -1,0 +1,102 @@
+"""Metadata files: their names, and reading and writing them, plain or gzipped.
+
+A name carries the version number for people and older tools, and a fresh UUID that makes it unique; nothing is
+ever overwritten. Decompression stops at a cap, however small the compressed file is.
+"""
+
+import gzip
+import re
+import zlib
+
+from table_format.clock import Ids
+from table_format.errors import Invalid, NoSuchFile, TooLarge
+from table_format.ident import join
+from table_format.io.store import ObjectStore
+from table_format.metadata.document import TableMetadata
+
+MAX_BYTES = 512 * 1024 * 1024
+METADATA_PATH = "write.metadata.path"
+COMPRESSION = "write.metadata.compression-codec"
+_GZIP_MAGIC = b"\x1f\x8b"
+# Java writes v1.gz.metadata.json today, and wrote v1.metadata.json.gz long ago.
+_GZIP_NAMES = (".gz.metadata.json", ".metadata.json.gz")
+_VERSION = re.compile(r"(\d{1,9})-[^/]*\.metadata\.json(\.gz)?", re.ASCII)
+
+
+def new_location(metadata: TableMetadata, previous_location: str | None, ids: Ids) -> str:
+    """Where the next version of the metadata is to be written.
+
+    The version number follows that of the previous file, or is 0 when that is none of ours.
+    """
+    folder = metadata.properties.get(METADATA_PATH) or join(metadata.location, "metadata")
+    gzipped = metadata.properties.get(COMPRESSION, "").lower() == "gzip"
+    version = 0 if previous_location is None else _version(previous_location) + 1
+    return join(folder, f"{version:05d}-{ids.uuid()}{'.gz' if gzipped else ''}.metadata.json")
+
+
+def _version(location: str) -> int:
+    match = _VERSION.fullmatch(location.rpartition("/")[2])
+    return int(match[1]) if match else -1
+
+
+def read(store: ObjectStore, location: str, *, max_bytes: int = MAX_BYTES) -> TableMetadata:
+    """Read and check a metadata file.
+
+    Raises:
+        NoSuchFile: it is not there.
+        TooLarge: it exceeds `max_bytes`, compressed or not.
+        Invalid: it is not table metadata.
+    """
+    try:
+        size = store.head(location).size
+        data = store.get(location) if size <= max_bytes else b""
+    except NoSuchFile:
+        raise NoSuchFile(f"Failed to open input stream for file: {location}") from None
+    try:
+        if data.startswith(_GZIP_MAGIC) or location.endswith(_GZIP_NAMES):
+            data = _decompressed(data, max_bytes)
+        if max(size, len(data)) > max_bytes:
+            raise TooLarge(f"more than {max_bytes} bytes")
+        return TableMetadata.parse(data)
+    except Invalid as error:
+        raise type(error)(f"Cannot read table metadata from {location}: {error.message}") from None
+
+
+def _decompressed(data: bytes, max_bytes: int) -> bytes:
+    parts: list[bytes] = []
+    room = max_bytes + 1
+    while data and room > 0:
+        member = zlib.decompressobj(wbits=31)
+        try:
+            part = member.decompress(data, room)
+        except zlib.error as error:
+            raise Invalid(f"not valid gzip: {error}") from None
+        parts.append(part)
+        room -= len(part)
+        if not member.eof:
+            if room > 0:
+                raise Invalid("not valid gzip: the file is cut short")
+            break
+        data = member.unused_data
+    return b"".join(parts)
+
+
+def encode(metadata: TableMetadata, location: str) -> bytes:
+    """The bytes to be stored at that location: gzipped if its name says so."""
+    return _stored(metadata.to_bytes(), location)
+
+
+def write(store: ObjectStore, location: str, metadata: TableMetadata) -> bytes:
+    """Store the metadata at a location where nothing is yet, and give its JSON (never compressed).
+
+    Raises:
+        AlreadyExists: something is there already.
+    """
+    raw = metadata.to_bytes()
+    store.put(location, _stored(raw, location), if_absent=True)
+    return raw
+
+
+def _stored(raw: bytes, location: str) -> bytes:
+    # The same metadata gives the same bytes: no time in the gzip header.
+    return gzip.compress(raw, compresslevel=6, mtime=0) if location.endswith(_GZIP_NAMES) else raw
