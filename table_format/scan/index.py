@@ -46,7 +46,7 @@ def referenced_path(file: DataFile) -> str | None:
     if file.referenced_data_file is not None:
         return file.referenced_data_file
     lower, upper = _path_bounds(file)
-    return lower.decode() if lower is not None and lower == upper else None
+    return lower.decode(errors="surrogateescape") if lower is not None and lower == upper else None
 
 
 def _path_bounds(file: DataFile) -> tuple[bytes | None, bytes | None]:

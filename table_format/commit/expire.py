@@ -1,0 +1,115 @@
+"""Expiring snapshots and refs (metadata only), and what files a set of snapshots can reach.
+
+Which snapshots go is decided elsewhere; here a snapshot that a remaining ref points to is never removed. Files
+are deleted by others, after the commit, as reachable-from-removed minus reachable-from-retained.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from table_format.catalog import LoadedTable
+from table_format.commit.change import MAIN, Change, assert_ref, assert_same_table
+from table_format.errors import Invalid
+from table_format.io.store import ObjectStore
+from table_format.jsontypes import JsonObject
+from table_format.manifest.entries import ManifestContent, ManifestFile, Status
+from table_format.manifest.read import read_manifest
+from table_format.metadata.document import TableMetadata
+from table_format.scan.plan import find_snapshot, snapshot_manifests
+
+
+@dataclass(frozen=True, slots=True)
+class ReachableFiles:
+    """Paths that a set of snapshots needs."""
+
+    data_files: frozenset[str]
+    delete_files: frozenset[str]
+    manifests: frozenset[str]
+    manifest_lists: frozenset[str]
+    statistics: frozenset[str]
+
+    @property
+    def all(self) -> frozenset[str]:
+        """Every path of every kind."""
+        return self.data_files | self.delete_files | self.manifests | self.manifest_lists | self.statistics
+
+
+def expire(table: LoadedTable, snapshot_ids: Sequence[int], ref_names: Sequence[str]) -> Change:
+    """The change that removes snapshots and refs; ids and names that are gone already are left out.
+
+    It holds only while every branch and tag is where it was, so that a tag set meanwhile stops it. Nothing left to
+    remove gives a change without updates, which is not worth sending.
+
+    Raises:
+        Invalid: `main` is to be removed, or a snapshot that a remaining branch or tag points to.
+    """
+    metadata = table.metadata
+    if MAIN in ref_names:
+        raise Invalid(f"branch {MAIN} of {table.ident} cannot be removed")
+    refs = metadata.refs
+    gone_refs = [name for name in dict.fromkeys(ref_names) if name in refs]
+    known = {snapshot["snapshot-id"] for snapshot in metadata.snapshots}
+    gone = [snapshot_id for snapshot_id in dict.fromkeys(snapshot_ids) if snapshot_id in known]
+    removed = set(gone)
+    for name, ref in refs.items():
+        if name not in gone_refs and ref["snapshot-id"] in removed:
+            raise Invalid(f"snapshot {ref['snapshot-id']} of {table.ident} is held by {ref['type']} {name}")
+    updates: list[JsonObject] = [{"action": "remove-snapshot-ref", "ref-name": name} for name in gone_refs]
+    updates += _statistics_updates(metadata, removed)
+    if gone:
+        updates.append({"action": "remove-snapshots", "snapshot-ids": gone})
+    requirements = [assert_ref(name, ref["snapshot-id"]) for name, ref in sorted(refs.items())]
+    return Change(updates=updates, requirements=[*assert_same_table(metadata), *requirements])
+
+
+def _statistics_updates(metadata: TableMetadata, removed: set[int]) -> list[JsonObject]:
+    """Statistics of removed snapshots go by name as well: not every catalog drops them with their snapshot."""
+    updates: list[JsonObject] = []
+    for action, entries in (
+        ("remove-statistics", metadata.statistics),
+        ("remove-partition-statistics", metadata.partition_statistics),
+    ):
+        ids = {entry["snapshot-id"] for entry in entries} & removed
+        updates += [{"action": action, "snapshot-id": snapshot_id} for snapshot_id in sorted(ids)]
+    return updates
+
+
+def files_reachable(
+    store: ObjectStore, metadata: TableMetadata, snapshot_ids: Iterable[int]
+) -> ReachableFiles:
+    """Every file that the snapshots need: live data and delete files, manifests, lists, statistics.
+
+    Each manifest is read once. Anything that cannot be read raises, and the caller then deletes nothing.
+
+    Raises:
+        Invalid: the table has no such snapshot.
+        NoSuchFile: a manifest or manifest list is gone.
+        Unavailable: the store is away.
+    """
+    wanted = list(dict.fromkeys(snapshot_ids))
+    lists: set[str] = set()
+    manifests: dict[str, ManifestFile] = {}
+    for snapshot_id in wanted:
+        snapshot = find_snapshot(metadata, snapshot_id)
+        if snapshot is not None:
+            manifests.update((manifest.path, manifest) for manifest in snapshot_manifests(store, snapshot))
+            lists.add(snapshot["manifest-list"])
+    paths: dict[ManifestContent, set[str]] = {content: set() for content in ManifestContent}
+    for manifest in manifests.values():
+        paths[manifest.content].update(
+            entry.data_file.file_path
+            for entry in read_manifest(store, manifest, metadata)
+            if entry.status is not Status.DELETED
+        )
+    statistics = {
+        entry["statistics-path"]
+        for entry in (*metadata.statistics, *metadata.partition_statistics)
+        if entry["snapshot-id"] in set(wanted)
+    }
+    return ReachableFiles(
+        data_files=frozenset(paths[ManifestContent.DATA]),
+        delete_files=frozenset(paths[ManifestContent.DELETES]),
+        manifests=frozenset(manifests),
+        manifest_lists=frozenset(lists),
+        statistics=frozenset(statistics),
+    )

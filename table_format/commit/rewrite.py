@@ -1,0 +1,172 @@
+"""Replacing data files by others with the same rows: a REPLACE snapshot that leaves the table's content alone.
+
+Outputs carry the data sequence number of the snapshot that was planned on, so that equality deletes which arrived
+meanwhile still reach them and older ones no longer do. A group is committed only while every input is live and no
+new position delete touches one; a group that lost is dropped alone. Delete files that are dead afterwards go in
+the same commit.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from table_format.catalog import LoadedTable
+from table_format.clock import Clock, Ids
+from table_format.commit.append import check_files, existing
+from table_format.commit.change import Change
+from table_format.commit.producer import SnapshotProducer
+from table_format.commit.summary import Changes, Operation, carried_ingest_keys
+from table_format.commit.tree import HeadTree, NextTree, TreeCache, file_key, scopes_of
+from table_format.errors import Invalid
+from table_format.io.store import ObjectStore
+from table_format.manifest.entries import DataFile, ManifestEntry, ManifestFile, Status
+from table_format.metadata.document import TableMetadata
+from table_format.scan.index import sequence_of
+from table_format.scan.plan import ancestor_ids, is_ancestor
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteGroup:
+    """Files of one spec and partition, read at the base snapshot with all deletes applied, and their successors."""
+
+    inputs: list[ManifestEntry]
+    outputs: list[DataFile]
+    base_snapshot_id: int
+    base_sequence_number: int
+
+
+def rewrite(
+    store: ObjectStore,
+    table: LoadedTable,
+    groups: Sequence[RewriteGroup],
+    *,
+    summary: Mapping[str, str],
+    clock: Clock,
+    ids: Ids,
+    cache: TreeCache | None = None,
+) -> tuple[Change | None, list[RewriteGroup]]:
+    """The change that replaces what can still be replaced, and the groups that lost their race.
+
+    None when no group is left: nothing is committed then. Give the attempts of one commit loop the same `cache`.
+
+    Raises:
+        Invalid: a group contradicts itself (mixed partitions, more rows out than in, a file in two groups, …).
+        Unsupported: the table's format version cannot be written.
+    """
+    _check_groups(table.metadata, groups)
+    if not groups:
+        return None, []
+    tree = HeadTree(store, table.metadata, cache if cache is not None else TreeCache())
+    accepted: list[RewriteGroup] = []
+    dropped: list[RewriteGroup] = []
+    for group in groups:
+        (accepted if _still_holds(tree, group) else dropped).append(group)
+    if not accepted:
+        return None, dropped
+    with SnapshotProducer(store, table, clock=clock, ids=ids) as producer:
+        return _replace(producer, tree, accepted, summary), dropped
+
+
+def _check_groups(metadata: TableMetadata, groups: Sequence[RewriteGroup]) -> None:
+    check_files(metadata, [file for group in groups for file in group.outputs])
+    inputs = [entry.data_file.file_path for group in groups for entry in group.inputs]
+    outputs = {file.file_path for group in groups for file in group.outputs}
+    if len(set(inputs)) != len(inputs):
+        raise Invalid("a data file is to be rewritten twice in one commit")
+    if both := outputs.intersection(inputs):
+        raise Invalid(f"{min(both)} is both input and output of a rewrite")
+    for group in groups:
+        _check_group(metadata, group)
+
+
+def _check_group(metadata: TableMetadata, group: RewriteGroup) -> None:
+    if not group.inputs:
+        raise Invalid("a rewrite group has no inputs: adding files is an append")
+    files = [entry.data_file for entry in group.inputs]
+    if len(scopes_of([*files, *group.outputs])) > 1:
+        raise Invalid(f"the rewrite of {files[0].file_path} mixes specs or partitions")
+    if sum(file.record_count for file in group.outputs) > sum(file.record_count for file in files):
+        raise Invalid(f"the rewrite of {files[0].file_path} has more rows out than in")
+    base = metadata.snapshot(group.base_snapshot_id)
+    if base is not None and base.get("sequence-number", 0) != group.base_sequence_number:
+        raise Invalid(
+            f"snapshot {group.base_snapshot_id} does not have sequence {group.base_sequence_number}"
+        )
+    if any(sequence_of(entry) > group.base_sequence_number for entry in group.inputs):
+        raise Invalid(f"an input of the rewrite of {files[0].file_path} is younger than its base snapshot")
+
+
+def _still_holds(tree: HeadTree, group: RewriteGroup) -> bool:
+    """Whether the group's outputs hold exactly what its inputs hold at the head."""
+    for entry in group.inputs:
+        live = tree.data.get(entry.data_file.file_path, [])
+        # Twice live (a broken table) would lose one copy's rows; another age means removed and added again.
+        if len(live) != 1 or live[0].sequence_number != entry.sequence_number:
+            return False
+    if any(file.file_path in tree.data for file in group.outputs):
+        return False
+    return _descends(tree, group) and not any(
+        tree.new_position_deletes(entry, group.base_sequence_number) for entry in group.inputs
+    )
+
+
+def _descends(tree: HeadTree, group: RewriteGroup) -> bool:
+    """Whether the head has all that the plan saw.
+
+    After a rollback or a branch swap it may lack deletes that were applied, or hold older ones that were not. That
+    cannot matter where no row was removed and the head has no deletes.
+    """
+    head = tree.metadata.current_snapshot_id
+    if head is not None and is_ancestor(tree.metadata, group.base_snapshot_id, head):
+        return True
+    rows_in = sum(entry.data_file.record_count for entry in group.inputs)
+    return not tree.deletes and rows_in == sum(file.record_count for file in group.outputs)
+
+
+def _replace(
+    producer: SnapshotProducer, tree: HeadTree, groups: Sequence[RewriteGroup], summary: Mapping[str, str]
+) -> Change:
+    removed = {entry.data_file.file_path for group in groups for entry in group.inputs}
+    outputs = [(file, group.base_sequence_number) for group in groups for file in group.outputs]
+    after = NextTree(tree, removed, outputs, scopes_of(e.data_file for group in groups for e in group.inputs))
+    changes = Changes()
+    for file, _ in outputs:
+        changes.add(file)
+    # Format version 1 has no sequence numbers, and no deletes that could need them.
+    numbered = producer.metadata.format_version > 1
+    new = producer.write_added((file, sequence if numbered else None) for file, sequence in outputs)
+    gone = {(path, None) for path in removed} | after.dead
+    kept = [_without(producer, tree, manifest, gone, changes) for manifest in tree.manifests]
+    carried = carried_ingest_keys(_summaries(producer.metadata))
+    return producer.finish(
+        Operation.REPLACE, [*new, *kept], changes, extra={**carried, **summary}, recount=after.counts
+    )
+
+
+def _without(
+    producer: SnapshotProducer,
+    tree: HeadTree,
+    manifest: ManifestFile,
+    gone: set[tuple[str, int | None]],
+    changes: Changes,
+) -> ManifestFile:
+    """The manifest itself when nothing in it goes; else a new one that marks those entries deleted."""
+    live = tree.live(manifest)
+    if not any(file_key(entry.data_file) in gone for entry in live):
+        return manifest
+    entries: list[ManifestEntry] = []
+    for entry in live:
+        if file_key(entry.data_file) in gone:
+            changes.remove(entry.data_file)
+            entries.append(replace(entry, status=Status.DELETED, snapshot_id=producer.snapshot_id))
+        else:
+            entries.append(existing(entry))
+    return producer.write_manifest(entries, manifest.spec_id, manifest.content)
+
+
+def _summaries(metadata: TableMetadata) -> list[Mapping[str, str]]:
+    """The summaries of the head and its known ancestors, nearest first."""
+    head = metadata.current_snapshot_id
+    if head is None:
+        return []
+    known = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.snapshots}
+    return [known[i].get("summary") or {} for i in ancestor_ids(metadata, head) if i in known]

@@ -1,0 +1,175 @@
+"""The head's whole tree in memory, and which of its delete files are dead in the tree to come.
+
+A delete file is dead when no live data file is left that it could apply to; a doubt keeps it. Nothing is written
+here.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from table_format.commit.summary import FileCounts
+from table_format.io.store import ObjectStore
+from table_format.manifest.entries import (
+    Content,
+    DataFile,
+    ManifestContent,
+    ManifestEntry,
+    ManifestFile,
+    Status,
+)
+from table_format.metadata.document import TableMetadata
+from table_format.scan.deletes import referenced_paths
+from table_format.scan.index import DeleteIndex, Scope, is_vector, referenced_path, scope_of, sequence_of
+from table_format.scan.partitions import is_unpartitioned
+from table_format.scan.plan import ManifestCache, holds_no_live_file, snapshot_manifests
+
+FileKey: TypeAlias = tuple[str, int | None]
+
+
+def file_key(file: DataFile) -> FileKey:
+    """What tells two entries apart: one Puffin file holds the vectors of several data files."""
+    return file.file_path, file.content_offset
+
+
+@dataclass(slots=True)
+class TreeCache:
+    """What attempts of one commit loop share: manifest entries, and paths named by position delete files."""
+
+    manifests: ManifestCache = field(default_factory=ManifestCache)
+    referenced: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def referenced_paths(self, store: ObjectStore, file: DataFile) -> frozenset[str]:
+        """The data files that a position delete file names."""
+        known = self.referenced.get(file.file_path)
+        if known is None:
+            known = self.referenced[file.file_path] = referenced_paths(store, file)
+        return known
+
+
+class HeadTree:
+    """All manifests and live entries of main's head."""
+
+    def __init__(self, store: ObjectStore, metadata: TableMetadata, cache: TreeCache) -> None:
+        """Read the head's manifests.
+
+        Raises:
+            NoSuchFile: a manifest is gone.
+        """
+        self.store = store
+        self.metadata = metadata
+        self.cache = cache
+        head = metadata.current_snapshot
+        listed = [] if head is None else snapshot_manifests(store, head)
+        self.manifests = [manifest for manifest in listed if not holds_no_live_file(manifest)]
+        cache.manifests.keep_only(self.manifests)
+        self.data: dict[str, list[ManifestEntry]] = {}
+        self.deletes: list[ManifestEntry] = []
+        for manifest in self.manifests:
+            for entry in self.live(manifest):
+                if manifest.content is ManifestContent.DATA:
+                    self.data.setdefault(entry.data_file.file_path, []).append(entry)
+                else:
+                    self.deletes.append(entry)
+        self.index = DeleteIndex(self.deletes, metadata.partition_specs)
+
+    def live(self, manifest: ManifestFile) -> list[ManifestEntry]:
+        """The entries of one manifest that are not marked deleted."""
+        entries = self.cache.manifests.read(self.store, manifest, self.metadata)
+        return [entry for entry in entries if entry.status is not Status.DELETED]
+
+    def new_position_deletes(self, entry: ManifestEntry, base_sequence_number: int) -> bool:
+        """Whether a position delete or deletion vector for this data file arrived after the base snapshot."""
+        path = entry.data_file.file_path
+        for delete in self.index.positional(entry):
+            if (delete.file_sequence_number or 0) <= base_sequence_number:
+                continue
+            file = delete.data_file
+            named = referenced_path(file)
+            if is_vector(file) or named == path:
+                return True
+            # Its bounds only say "perhaps"; a busy writer's deletes would otherwise refuse every rewrite.
+            if named is None and path in self.cache.referenced_paths(self.store, file):
+                return True
+        return False
+
+
+class NextTree:
+    """The live data files after a rewrite, and what the deletes of the head still reach among them."""
+
+    def __init__(
+        self, tree: HeadTree, removed: set[str], outputs: Iterable[tuple[DataFile, int]], touched: set[Scope]
+    ) -> None:
+        """`outputs` with their data sequence numbers; `touched` are the partitions rewritten."""
+        self._tree = tree
+        self._touched = touched
+        self._unpartitioned = {
+            spec["spec-id"] for spec in tree.metadata.partition_specs if is_unpartitioned(spec)
+        }
+        self.counts = FileCounts()
+        self._oldest: dict[Scope, int] = {}
+        self._oldest_of_all: int | None = None
+        self._oldest_unpartitioned: int | None = None
+        self._sequences: dict[str, int] = {}
+        for path, entries in tree.data.items():
+            if path not in removed:
+                for entry in entries:
+                    self._add(entry.data_file, sequence_of(entry))
+        for file, sequence in outputs:
+            self._add(file, sequence)
+        self.dead = {file_key(entry.data_file) for entry in tree.deletes if self._is_dead(entry)}
+        for entry in tree.deletes:
+            if file_key(entry.data_file) not in self.dead:
+                self.counts.add(entry.data_file)
+
+    def _add(self, file: DataFile, sequence: int) -> None:
+        self.counts.add(file)
+        scope = scope_of(file)
+        self._sequences[file.file_path] = _oldest(self._sequences.get(file.file_path), sequence)
+        self._oldest[scope] = _oldest(self._oldest.get(scope), sequence)
+        self._oldest_of_all = _oldest(self._oldest_of_all, sequence)
+        if file.spec_id in self._unpartitioned:
+            self._oldest_unpartitioned = _oldest(self._oldest_unpartitioned, sequence)
+
+    def _is_dead(self, delete: ManifestEntry) -> bool:
+        if delete.data_file.content is Content.EQUALITY_DELETES:
+            return self._equality_is_dead(delete)
+        return self._positions_are_dead(delete)
+
+    def _equality_is_dead(self, delete: ManifestEntry) -> bool:
+        """No data older than the delete is left within its reach (generously drawn)."""
+        scope = scope_of(delete.data_file)
+        if delete.data_file.spec_id in self._unpartitioned:
+            reach = [self._oldest_of_all]
+        else:
+            reach = [self._oldest.get(scope), self._oldest_unpartitioned]
+        return all(oldest is None or oldest >= sequence_of(delete) for oldest in reach)
+
+    def _positions_are_dead(self, delete: ManifestEntry) -> bool:
+        """Every data file that the delete names is gone, or younger than it."""
+        file, sequence = delete.data_file, sequence_of(delete)
+        named = referenced_path(file)
+        if named is not None:
+            return self._out_of_reach(named, sequence)
+        scope = scope_of(file)
+        oldest = self._oldest.get(scope)
+        if oldest is None or oldest > sequence:
+            return True
+        # Only where files were just rewritten can reading the delete file tell more than its age does.
+        return scope in self._touched and all(
+            self._out_of_reach(path, sequence)
+            for path in self._tree.cache.referenced_paths(self._tree.store, file)
+        )
+
+    def _out_of_reach(self, path: str, sequence: int) -> bool:
+        known = self._sequences.get(path)
+        return known is None or known > sequence
+
+
+def _oldest(known: int | None, sequence: int) -> int:
+    return sequence if known is None or sequence < known else known
+
+
+def scopes_of(files: Iterable[DataFile]) -> set[Scope]:
+    """The partitions of the files."""
+    return {scope_of(file) for file in files}

@@ -1,0 +1,218 @@
+"""Reading a data file with its deletes applied.
+
+Position deletes become a mask by row position; equality deletes an anti-join in which null equals null, on columns
+that the current schema may no longer have. Deletion vectors are refused: reading without them would bring rows
+back.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from table_format.errors import Invalid, Unsupported
+from table_format.io.store import ObjectStore
+from table_format.jsontypes import JsonObject
+from table_format.manifest.entries import Content, DataFile, ManifestEntry
+from table_format.metadata.document import TableMetadata
+from table_format.scan.equality import KeyColumns, KeySet, key_fields
+from table_format.scan.index import FILE_PATH_FIELD_ID, POSITION_FIELD_ID, is_vector
+from table_format.scan.plan import FileTask
+from table_format.scan.read import (
+    BATCH_ROWS,
+    Projection,
+    open_file,
+    read_file,
+    read_name_mapping,
+    row_count,
+)
+from table_format.schema.arrow import compute
+
+Mask: TypeAlias = "npt.NDArray[np.bool_]"
+Positions: TypeAlias = "npt.NDArray[np.int64]"
+
+CACHE_BYTES = 256 * 1024 * 1024
+
+_POSITION_SCHEMA: JsonObject = {
+    "type": "struct",
+    "fields": [
+        {"id": FILE_PATH_FIELD_ID, "name": "file_path", "required": True, "type": "string"},
+        {"id": POSITION_FIELD_ID, "name": "pos", "required": True, "type": "long"},
+    ],
+}
+_PATH_SCHEMA: JsonObject = {"type": "struct", "fields": _POSITION_SCHEMA["fields"][:1]}
+_POSITION_NAMES: list[JsonObject] = [
+    {"field-id": FILE_PATH_FIELD_ID, "names": ["file_path"]},
+    {"field-id": POSITION_FIELD_ID, "names": ["pos"]},
+]
+
+
+def referenced_paths(store: ObjectStore, delete_file: DataFile) -> frozenset[str]:
+    """The data files that a Parquet position delete file names.
+
+    Raises:
+        Invalid: the file cannot be read.
+        Unsupported: it is not Parquet.
+    """
+    paths: set[str] = set()
+    for batch in read_file(store, delete_file, _PATH_SCHEMA, name_mapping=_POSITION_NAMES):
+        paths.update(compute.unique(batch.column(0)).to_pylist())
+    return frozenset(paths)
+
+
+@dataclass(slots=True)
+class DeleteCache:
+    """Delete files held in memory while several tasks that share them are read; the least used go first."""
+
+    max_bytes: int = CACHE_BYTES
+    _held: OrderedDict[tuple[object, ...], tuple[Any, int]] = field(default_factory=OrderedDict)
+    _bytes: int = 0
+
+    def get(self, key: tuple[object, ...], make: Callable[[], Any], size: Callable[[Any], int]) -> Any:
+        """The value of that key, made when it is not held."""
+        known = self._held.get(key)
+        if known is not None:
+            self._held.move_to_end(key)
+            return known[0]
+        value = make()
+        weight = size(value)
+        self._held[key] = (value, weight)
+        self._bytes += weight
+        while self._bytes > self.max_bytes and len(self._held) > 1:
+            _, (_, freed) = self._held.popitem(last=False)
+            self._bytes -= freed
+        return value
+
+
+def read_task(
+    store: ObjectStore,
+    task: FileTask,
+    metadata: TableMetadata,
+    *,
+    batch_rows: int = BATCH_ROWS,
+    cache: DeleteCache | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a data file that its deletes leave, in file order, in the table's current columns.
+
+    Give tasks that share delete files the same `cache`.
+
+    Raises:
+        Invalid: a file cannot be read, or has another number of rows than its manifest says.
+        Unsupported: a deletion vector, a delete or data file that is not Parquet, an encrypted file.
+    """
+    data_file = task.entry.data_file
+    if vectors := [entry for entry in task.deletes if is_vector(entry.data_file)]:
+        raise Unsupported(
+            f"{data_file.file_path} has a deletion vector in {vectors[0].data_file.file_path}: "
+            "format version 3 deletion vectors cannot be read yet"
+        )
+    deletes = _Deletes(store, task, metadata, cache if cache is not None else DeleteCache())
+    schema, spec = metadata.schema(), metadata.spec(data_file.spec_id)
+    rows_read = 0
+    with open_file(store, data_file, read_name_mapping(metadata)) as source:
+        columns = Projection(source, schema, spec)
+        keys = [KeyColumns(source, wanted, schema, spec) for wanted in deletes.key_fields()]
+        positions = sorted({*columns.positions, *(at for key in keys for at in key.positions)})
+        for batch in source.batches(positions, batch_rows):
+            rows = row_count(batch)
+            keep = deletes.keep(rows_read, rows, keys, batch)
+            rows_read += rows
+            projected = columns.apply(batch)
+            yield projected if keep.all() else projected.filter(pa.array(keep))
+    if rows_read != data_file.record_count:
+        raise Invalid(
+            f"{data_file.file_path} has {rows_read} rows, its manifest says {data_file.record_count}"
+        )
+
+
+class _Deletes:
+    """All deletes of one task, loaded."""
+
+    def __init__(
+        self, store: ObjectStore, task: FileTask, metadata: TableMetadata, cache: DeleteCache
+    ) -> None:
+        self._store = store
+        self._metadata = metadata
+        self._cache = cache
+        self._mapping = read_name_mapping(metadata)
+        by_content: dict[Content, list[ManifestEntry]] = {content: [] for content in Content}
+        for entry in task.deletes:
+            by_content[entry.data_file.content].append(entry)
+        path = task.entry.data_file.file_path
+        self._positions = self._load_positions(by_content[Content.POSITION_DELETES], path)
+        self._key_sets = self._load_keys(by_content[Content.EQUALITY_DELETES])
+
+    def key_fields(self) -> list[list[JsonObject]]:
+        """The columns to compare, a list for each set of equality ids."""
+        return [key_set.fields for key_set in self._key_sets]
+
+    def keep(self, start: int, rows: int, keys: Sequence[KeyColumns], batch: Mapping[int, Any] | int) -> Mask:
+        """Which rows of the batch that begins at row `start` stay."""
+        keep: Mask = np.ones(rows, dtype=np.bool_)
+        first, last = np.searchsorted(self._positions, [start, start + rows])
+        keep[self._positions[first:last] - start] = False
+        for key_set, columns in zip(self._key_sets, keys, strict=True):
+            keep &= ~key_set.matches(columns.of(batch))
+        return keep
+
+    def _load_positions(self, entries: Sequence[ManifestEntry], path: str) -> Positions:
+        parts = [self._positions_in(entry.data_file, path) for entry in entries]
+        return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
+
+    def _positions_in(self, file: DataFile, path: str) -> Positions:
+        def load() -> dict[str, Positions]:
+            return _read_positions(self._store, file)
+
+        def size(by_path: dict[str, Positions]) -> int:
+            return sum(positions.nbytes + len(name) for name, positions in by_path.items())
+
+        by_path = self._cache.get(("positions", file.file_path), load, size)
+        found: Positions = by_path.get(path, np.empty(0, dtype=np.int64))
+        return found
+
+    def _load_keys(self, entries: Sequence[ManifestEntry]) -> list[KeySet]:
+        by_ids: dict[tuple[int, ...], list[DataFile]] = {}
+        for entry in entries:
+            ids = entry.data_file.equality_ids
+            if not ids:
+                raise Invalid(f"equality delete file {entry.data_file.file_path} names no columns")
+            by_ids.setdefault(tuple(sorted(set(ids))), []).append(entry.data_file)
+        return [self._key_set(ids, files) for ids, files in sorted(by_ids.items())]
+
+    def _key_set(self, ids: tuple[int, ...], files: Sequence[DataFile]) -> KeySet:
+        fields = key_fields(self._metadata, ids)
+
+        def load() -> KeySet:
+            return KeySet(fields, [self._keys_in(file, fields) for file in files])
+
+        paths = tuple(file.file_path for file in files)
+        known: KeySet = self._cache.get(("keys", ids, paths), load, lambda key_set: key_set.nbytes)
+        return known
+
+    def _keys_in(self, file: DataFile, fields: list[JsonObject]) -> pa.Table:
+        def load() -> pa.Table:
+            with open_file(self._store, file, self._mapping) as source:
+                columns = KeyColumns(source, fields, {"type": "struct", "fields": fields}, None)
+                batches = [columns.of(batch) for batch in source.batches(columns.positions, BATCH_ROWS)]
+            names = [str(field["id"]) for field in fields]
+            empty = pa.table([pa.array([], arrow) for arrow in columns.types], names=names)
+            return pa.concat_tables([empty, *(pa.table(arrays, names=names) for arrays in batches)])
+
+        table: pa.Table = self._cache.get(("delete", file.file_path), load, lambda keys: keys.nbytes)
+        return table
+
+
+def _read_positions(store: ObjectStore, file: DataFile) -> dict[str, Positions]:
+    """The positions in a delete file, by data file."""
+    parts: dict[str, list[Positions]] = {}
+    for batch in read_file(store, file, _POSITION_SCHEMA, name_mapping=_POSITION_NAMES):
+        encoded: Any = batch.column(0).dictionary_encode()
+        codes = encoded.indices.to_numpy()
+        positions = batch.column(1).to_numpy()
+        for code, path in enumerate(encoded.dictionary.to_pylist()):
+            parts.setdefault(path, []).append(positions[codes == code])
+    return {path: np.unique(np.concatenate(found)) for path, found in parts.items()}
