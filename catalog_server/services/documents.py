@@ -63,6 +63,8 @@ class DocumentCache:
         self._max_metadata_bytes = max_metadata_bytes
         self._documents: OrderedDict[str, Document] = OrderedDict()
         self._loading: dict[str, asyncio.Task[Document]] = {}
+        self._weights: dict[str, int] = {}
+        self._total = 0
         self.hits = 0
         self.misses = 0
 
@@ -71,17 +73,22 @@ class DocumentCache:
         found = self._documents.get(location)
         if found is not None:
             self._documents.move_to_end(location)
+            self._weigh(found)  # forms may have been derived since
         return found
 
     def put(self, document: Document) -> None:
         """Keep a document that was just written or read."""
         self._documents[document.location] = document
         self._documents.move_to_end(document.location)
-        # Derived forms appear after insertion, so the sum is taken anew.
-        total = sum(known.weight for known in self._documents.values())
-        while total > self._max_bytes and self._documents:
-            _, oldest = self._documents.popitem(last=False)
-            total -= oldest.weight
+        self._weigh(document)
+        while self._total > self._max_bytes and self._documents:
+            location, _ = self._documents.popitem(last=False)
+            self._total -= self._weights.pop(location)
+
+    def _weigh(self, document: Document) -> None:
+        weight = document.weight
+        self._total += weight - self._weights.get(document.location, 0)
+        self._weights[document.location] = weight
 
     async def load(self, location: str) -> Document:
         """The document at that location, from memory or the object store.

@@ -48,6 +48,11 @@ def check_inside(bucket_location: str, location: str) -> None:
         raise Invalid(f"location {location!r} is not inside the table bucket's location {bucket_location}")
 
 
+def is_inside(outer: str, path: str) -> bool:
+    """Whether a file's path lies below `outer`, without a segment that could lead out again."""
+    return contains(outer, path) and ".." not in path.split("/") and not _invisible(path)
+
+
 def check_metadata(bucket_location: str, metadata: TableMetadata) -> None:
     """Check every place that metadata, as foreign as a registered file's, refers to.
 
@@ -57,7 +62,10 @@ def check_metadata(bucket_location: str, metadata: TableMetadata) -> None:
     for place in places(metadata):
         check_inside(bucket_location, place)
     for path in _embedded(metadata):
-        check_inside(bucket_location, path)
+        if not is_inside(bucket_location, path):
+            raise Invalid(
+                f"the metadata refers to a file outside the table bucket's location {bucket_location}"
+            )
 
 
 def places(metadata: TableMetadata) -> tuple[str, ...]:
@@ -82,12 +90,18 @@ def _safe(name: str) -> str:
     return _UNSAFE.sub("_", plain)[:_SHORT].strip("_") or "x"
 
 
+def _invisible(text: str) -> bool:
+    if text.isascii():
+        return not text.isprintable()
+    return any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in text)
+
+
 def _fault(location: str) -> str | None:
     absolute = canonical(location) if ":" in location else location
     head, separator, rest = absolute.partition("://")
     if not separator or not _SCHEME.fullmatch(head):
         return "is not an absolute URI like s3://bucket/path or file:///path, its scheme in lower case"
-    if any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in location):
+    if _invisible(location):
         return "holds control or invisible characters"
     if location != location.strip():
         return "begins or ends with a blank"

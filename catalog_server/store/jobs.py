@@ -5,7 +5,7 @@ is queued, and at most one that is not a dry run is running per table; unique in
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -112,6 +112,11 @@ def enqueue(connection: Connection, birth: JobBirth, now_ms: int) -> JobRow:
         .returning(jobs.c.id)
     ).scalar_one()
     return _must(connection, job_id)
+
+
+def with_payload(birth: JobBirth, payload: JsonObject) -> JobBirth:
+    """The same job with that payload."""
+    return replace(birth, payload=payload)
 
 
 def find(connection: Connection, job_id: int) -> JobRow | None:

@@ -4,8 +4,8 @@ The swap is the only statement that moves a pointer, and the only judge of races
 """
 
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import cast
 
 import orjson
 from sqlalchemy import Connection, update
@@ -13,7 +13,7 @@ from sqlalchemy import Connection, update
 from catalog_server.store.keys import key_of, lineage
 from catalog_server.store.schema import tables
 from catalog_server.store.tables import TableRow
-from table_format.ident import TableIdent
+from table_format.ident import Namespace, TableIdent
 from table_format.jsontypes import JsonObject
 
 _READ = """
@@ -55,14 +55,14 @@ def bucket_location(connection: sqlite3.Connection, bucket: str) -> tuple[int, s
 
 
 def namespace_properties(
-    connection: sqlite3.Connection, bucket_id: int, ident: TableIdent
+    connection: sqlite3.Connection, bucket_id: int, namespace: Namespace
 ) -> dict[str, str] | None:
-    """Properties of the table's namespace, or None when there is no such namespace."""
+    """A namespace's properties, or None when there is no such namespace."""
     found = connection.execute(
         "SELECT properties FROM namespaces WHERE bucket_id = ? AND key = ?",
-        (bucket_id, key_of(ident.namespace)),
+        (bucket_id, key_of(namespace)),
     ).fetchone()
-    return None if found is None else orjson.loads(found[0])
+    return None if found is None else cast("dict[str, str]", orjson.loads(found[0]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +105,6 @@ class Swap:
     new: str
     table_uuid: str
     location: str
-    places: Sequence[str] | None
-    """The table's places where they changed; None when they did not."""
 
 
 def swap(connection: Connection, change: Swap, now_ms: int) -> bool:
@@ -124,3 +122,16 @@ def swap(connection: Connection, change: Swap, now_ms: int) -> bool:
         )
     )
     return moved.rowcount == 1
+
+
+def moved(row: TableRow, change: Swap, now_ms: int) -> TableRow:
+    """The row as the swap left it."""
+    return replace(
+        row,
+        metadata_location=change.new,
+        previous_metadata_location=change.expected,
+        table_uuid=change.table_uuid,
+        location=change.location,
+        version=row.version + 1,
+        updated_at_ms=now_ms,
+    )

@@ -1,0 +1,158 @@
+"""What one table's part of a commit comes to: requirements judged, updates applied, places checked. Pure.
+
+Nothing is read or written here; everything refused here is refused before anything was written.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from catalog_server.services import locations
+from catalog_server.services.documents import Document
+from catalog_server.store.pointers import Layer
+from catalog_server.store.tables import TableRow, missing
+from maintenance import triggers
+from maintenance.policies import PolicyType
+from maintenance.ports import JobKind
+from table_format.errors import Invalid
+from table_format.ident import TableIdent
+from table_format.jsontypes import JsonObject
+from table_format.metadata import requirements, updates
+from table_format.metadata.document import TableMetadata
+
+DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
+
+# Update action -> (member with the file, key of its path). Engines put these files where the table says.
+_FILES_IN_UPDATES = {
+    "add-snapshot": ("snapshot", "manifest-list"),
+    "set-statistics": ("statistics", "statistics-path"),
+    "set-partition-statistics": ("partition-statistics", "statistics-path"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableChange:
+    """What is to change on one table, as the client sent it."""
+
+    ident: TableIdent
+    requirements: Sequence[JsonObject]
+    updates: Sequence[JsonObject]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Current:
+    """What a table is now: its row and metadata (both None when it does not exist), and the policies on it."""
+
+    row: TableRow | None
+    base: Document | None
+    layers: Sequence[Layer]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the plan may not make up by itself."""
+
+    bucket_location: str
+    now_ms: int
+    fresh_location: str
+    """Where the table goes if the commit creates it and names no place."""
+    fresh_uuid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """One table's part: its new metadata, ready to be written and pointed to."""
+
+    ident: TableIdent
+    current: Current
+    metadata: TableMetadata
+    new_places: tuple[str, ...]
+    """Places that are not yet known to be the table's."""
+    jobs: tuple[JobKind, ...]
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything to write."""
+        return self.current.base is None or self.metadata is not self.current.base.metadata
+
+
+def plan(change: TableChange, current: Current, around: Surroundings) -> Planned:
+    """Judge and apply one table's part of a commit.
+
+    Raises:
+        NoSuchTable: there is no table, and the commit is not one that creates it.
+        RequirementFailed, CommitFailed: it does not hold on the current table.
+        Invalid: it is wrong, or sends files to a place outside the bucket.
+    """
+    if current.row is None or current.base is None:
+        metadata = _born(change, around)
+    else:
+        requirements.check(change.requirements, current.base.metadata)
+        metadata = updates.apply(
+            current.base.metadata,
+            change.updates,
+            now_ms=max(around.now_ms, current.base.metadata.last_updated_ms),
+            previous_location=current.row.metadata_location,
+        )
+    _check_files(change.updates, around.bucket_location)
+    before = () if current.base is None else locations.places(current.base.metadata)
+    new_places = tuple(place for place in locations.places(metadata) if place not in before)
+    for place in new_places:
+        locations.check_inside(around.bucket_location, place)
+    return Planned(
+        ident=change.ident,
+        current=current,
+        metadata=metadata,
+        new_places=new_places,
+        jobs=_wanted_jobs(current, metadata),
+    )
+
+
+def is_creation(change: TableChange) -> bool:
+    """Whether the commit says that it creates the table."""
+    return any(requirement.get("type") == "assert-create" for requirement in change.requirements)
+
+
+def obsolete_metadata_files(planned: Planned, new_location: str) -> list[str]:
+    """Earlier metadata files that nothing names any more, where the table wants them deleted."""
+    if planned.current.base is None or planned.current.row is None:
+        return []
+    if planned.metadata.properties.get(DELETE_AFTER_COMMIT, "false").strip().lower() != "true":
+        return []
+    kept = {new_location, planned.current.row.metadata_location}
+    trimmed = updates.trimmed_metadata_files(planned.current.base.metadata, planned.metadata)
+    # A log may name files of elsewhere (a registered table's past); only our own are ours to delete.
+    own = locations.places(planned.metadata)
+    return [
+        path
+        for path in trimmed
+        if path not in kept and any(locations.is_inside(place, path) for place in own)
+    ]
+
+
+def _born(change: TableChange, around: Surroundings) -> TableMetadata:
+    if not is_creation(change):
+        raise missing(change.ident)
+    requirements.check(change.requirements, None)
+    return updates.start(
+        change.updates, now_ms=around.now_ms, location=around.fresh_location, uuid=around.fresh_uuid
+    )
+
+
+def _check_files(changes: Sequence[JsonObject], bucket_location: str) -> None:
+    for update in changes:
+        member, key = _FILES_IN_UPDATES.get(update["action"], ("", ""))
+        path = (update.get(member) or {}).get(key) if member else None
+        if path is not None and not locations.is_inside(bucket_location, path):
+            raise Invalid(f"file {path!r} is not inside the table bucket's location {bucket_location}")
+
+
+def _wanted_jobs(current: Current, metadata: TableMetadata) -> tuple[JobKind, ...]:
+    snapshot = metadata.current_snapshot
+    before = None if current.base is None else current.base.metadata.current_snapshot_id
+    if snapshot is None or snapshot["snapshot-id"] == before:
+        return ()
+    documents = {
+        kind.value: [layer.documents.get(kind.value, {}) for layer in current.layers] for kind in PolicyType
+    }
+    policies = triggers.table_policies(documents, metadata.properties)
+    return tuple(triggers.wants(snapshot.get("summary") or {}, metadata, policies))

@@ -1,0 +1,180 @@
+"""The database side of a commit: all pointers, places, jobs and the idempotency row, in one transaction.
+
+Runs on the writer thread. Raising undoes all of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from catalog_server.services.commit_plan import Planned
+from catalog_server.store import idempotency, jobs, pointers, tables
+from catalog_server.store.idempotency import KeyRow
+from catalog_server.store.jobs import JobBirth
+from catalog_server.store.keys import key_of
+from catalog_server.store.tables import Birth, TableRow
+from table_format.errors import CommitFailed
+from table_format.ident import TableIdent
+
+
+class LostRace(Exception):
+    """A pointer is not where it was expected to be: read again and start over."""
+
+
+class AlreadyAnswered(Exception):
+    """Another request with the same key got here first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One table's part, its metadata file written (None when nothing changes)."""
+
+    planned: Planned
+    new_location: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """Everything that one commit changes in the database."""
+
+    bucket_id: int
+    parts: Sequence[Part]
+    key: KeyRow | None
+    now_ms: int
+    job_attempts: int
+
+
+def run(connection: Connection, unit: Unit) -> list[TableRow]:
+    """Apply the unit; the rows as they are after it, in the order of the parts.
+
+    Raises:
+        LostRace: a table is not as it was read.
+        AlreadyAnswered: the idempotency key is taken.
+        AlreadyExists: a uuid or a place belongs to another table.
+        NoSuchNamespace: a table's namespace is gone.
+    """
+    key = unit.key
+    if key is not None:
+        if idempotency.find(connection, key.bucket_id, key.principal, key.key) is not None:
+            raise AlreadyAnswered
+        idempotency.record(connection, key, unit.now_ms)
+    rows: dict[TableIdent, TableRow] = {}
+    for part in sorted(unit.parts, key=_by_id):
+        row = rows[part.planned.ident] = _point(connection, unit, part)
+        for kind in part.planned.jobs:
+            jobs.enqueue(connection, job_for(row, kind.value, "commit", unit.job_attempts), unit.now_ms)
+    return [rows[part.planned.ident] for part in unit.parts]
+
+
+def job_for(row: TableRow, kind: str, origin: str, max_attempts: int) -> JobBirth:
+    """A job of that kind on a table."""
+    return JobBirth(
+        kind=kind,
+        origin=origin,
+        bucket_id=row.bucket_id,
+        namespace_key=key_of(row.ident.namespace),
+        table_name=row.ident.name,
+        table_id=row.id,
+        table_uuid=row.table_uuid,
+        dry_run=False,
+        payload={},
+        priority=0,
+        max_attempts=max_attempts,
+        run_after_ms=0,
+    )
+
+
+def _by_id(part: Part) -> int:
+    row = part.planned.current.row
+    return 0 if row is None else row.id
+
+
+def _point(connection: Connection, unit: Unit, part: Part) -> TableRow:
+    planned = part.planned
+    row = planned.current.row
+    if row is None:
+        return _insert(connection, unit, part)
+    if part.new_location is None:
+        now = tables.find(connection, row.bucket_id, row.ident)
+        if now is None or now.metadata_location != row.metadata_location:
+            raise LostRace
+        return now
+    if planned.new_places:
+        tables.refuse_overlap(connection, planned.new_places, row.id)
+        tables.add_places(connection, row.id, planned.new_places)
+    change = pointers.Swap(
+        table_id=row.id,
+        expected=row.metadata_location,
+        new=part.new_location,
+        table_uuid=row.table_uuid,
+        location=planned.metadata.location,
+    )
+    if not pointers.swap(connection, change, unit.now_ms):
+        raise LostRace
+    return pointers.moved(row, change, unit.now_ms)
+
+
+def _insert(connection: Connection, unit: Unit, part: Part) -> TableRow:
+    planned = part.planned
+    if part.new_location is None or planned.metadata.uuid is None:
+        raise LostRace  # a table that is born always has both
+    if tables.find(connection, unit.bucket_id, planned.ident) is not None:
+        raise LostRace
+    birth = Birth(
+        ident=planned.ident,
+        table_uuid=planned.metadata.uuid.lower(),
+        location=planned.metadata.location,
+        places=planned.new_places,
+        metadata_location=part.new_location,
+    )
+    return tables.create(connection, unit.bucket_id, birth, unit.now_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """Metadata that exists already, to become a table's current one."""
+
+    bucket_id: int
+    ident: TableIdent
+    metadata_location: str
+    location: str
+    places: tuple[str, ...]
+    table_uuid: str
+    overwrite: bool
+    now_ms: int
+
+
+def adopt(connection: Connection, adoption: Adoption) -> TableRow:
+    """Insert a table with existing metadata, or with `overwrite` point an existing one at it.
+
+    Raises:
+        AlreadyExists: the name is taken (without `overwrite`), or the uuid or a place is another table's.
+        NoSuchNamespace: the namespace is not there.
+        CommitFailed: the pointer moved.
+    """
+    row = tables.find(connection, adoption.bucket_id, adoption.ident)
+    if row is None:
+        birth = Birth(
+            ident=adoption.ident,
+            table_uuid=adoption.table_uuid,
+            location=adoption.location,
+            places=adoption.places,
+            metadata_location=adoption.metadata_location,
+        )
+        return tables.create(connection, adoption.bucket_id, birth, adoption.now_ms)
+    if not adoption.overwrite:
+        raise tables.taken(adoption.ident)
+    tables.refuse_uuid(connection, adoption.table_uuid, row.id)
+    tables.refuse_overlap(connection, adoption.places, row.id)
+    tables.add_places(connection, row.id, adoption.places)
+    change = pointers.Swap(
+        table_id=row.id,
+        expected=row.metadata_location,
+        new=adoption.metadata_location,
+        table_uuid=adoption.table_uuid,
+        location=adoption.location,
+    )
+    if not pointers.swap(connection, change, adoption.now_ms):
+        raise CommitFailed(f"Commit failed: {adoption.ident} changed concurrently; reload and retry")
+    return pointers.moved(row, change, adoption.now_ms)

@@ -1,0 +1,358 @@
+"""The commit: the only way a table's pointer is set or moved, whoever asks.
+
+Order of things: judge everything against the current pointers, write the new metadata files (no database
+connection held), then swap all pointers in one transaction. A file is deleted only when its swap certainly did
+not happen; when that is unknown it stays.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import structlog
+
+from catalog_server.services import commit_plan, commit_unit, locations, names
+from catalog_server.services.commit_plan import Current, Planned, Surroundings, TableChange
+from catalog_server.services.commit_queue import CommitQueues
+from catalog_server.services.commit_unit import AlreadyAnswered, LostRace, Part
+from catalog_server.services.documents import Document, DocumentCache, Stores
+from catalog_server.services.handles import Bucket, RequestKey, TableHandle
+from catalog_server.services.metadata_files import MetadataFiles
+from catalog_server.services.principals import Principal
+from catalog_server.services.replays import Replays, key_row
+from catalog_server.store import pointers, tables
+from catalog_server.store.engine import Database
+from catalog_server.store.namespaces import missing as missing_namespace
+from catalog_server.store.tables import TableRow
+from table_format.clock import Clock, Ids
+from table_format.errors import (
+    CommitFailed,
+    CommitStateUnknown,
+    Invalid,
+    NoSuchWarehouse,
+    TableFormatError,
+)
+from table_format.ident import TableIdent
+from table_format.jsontypes import JsonObject
+from table_format.metadata.document import TableMetadata
+
+__all__ = ["CommitLimits", "CommitService", "RequestKey", "TableChange", "TableHandle"]
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+_THREAD_FROM_BYTES = 128 * 1024  # below this, planning a commit takes less time than handing it to a thread
+_BACKOFF_SECONDS = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitLimits:
+    """How long commits wait and how often they try."""
+
+    attempts: int
+    queue: int
+    job_attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    principal: Principal
+    bucket: Bucket
+    changes: Sequence[TableChange]
+    key: RequestKey | None
+
+
+class CommitService:
+    """Commits of one process; others, on the same database, may run beside it."""
+
+    def __init__(
+        self,
+        database: Database,
+        documents: DocumentCache,
+        stores: Stores,
+        time_and_ids: tuple[Clock, Ids],
+        threads: Executor,
+        limits: CommitLimits,
+    ) -> None:
+        self._database = database
+        self._documents = documents
+        self._files = MetadataFiles(stores, time_and_ids[1], threads)
+        self._replays = Replays(database, documents)
+        self._clock, self._ids = time_and_ids
+        self._threads = threads
+        self._limits = limits
+        self._queues = CommitQueues(max_waiting=limits.queue)
+        self._running: set[asyncio.Task[Any]] = set()
+
+    async def commit(
+        self,
+        principal: Principal,
+        bucket: str,
+        ident: TableIdent,
+        requirements: Sequence[JsonObject],
+        updates: Sequence[JsonObject],
+        *,
+        key: RequestKey | None = None,
+    ) -> TableHandle:
+        """Apply updates to one table if the requirements hold; the table as it is after that.
+
+        Raises:
+            NoSuchTable: there is none (and the commit does not create it).
+            CommitFailed: certainly not applied: a requirement does not hold, or the race was lost too often.
+            CommitStateUnknown: may have been applied.
+            Invalid: the request is wrong.
+            Unavailable: certainly not applied.
+        """
+        change = TableChange(ident=ident, requirements=requirements, updates=updates)
+        return (await self.commit_transaction(principal, bucket, [change], key=key))[0]
+
+    async def commit_transaction(
+        self,
+        principal: Principal,
+        bucket: str,
+        changes: Sequence[TableChange],
+        *,
+        key: RequestKey | None = None,
+    ) -> list[TableHandle]:
+        """Apply the changes to all tables, or to none.
+
+        Raises:
+            NoSuchTable, CommitFailed, CommitStateUnknown, Invalid, Unavailable: as `commit`.
+        """
+        for change in changes:
+            names.check_table(change.ident)
+        idents = [change.ident for change in changes]
+        if len(set(idents)) < len(idents):
+            raise Invalid("a transaction must not name a table twice")
+        request = _Request(principal=principal, bucket=self.bucket(bucket), changes=tuple(changes), key=key)
+        return await self._to_the_end(self._commit(request))
+
+    async def create(
+        self,
+        principal: Principal,
+        bucket: Bucket,
+        ident: TableIdent,
+        metadata: TableMetadata,
+        *,
+        key: RequestKey | None = None,
+    ) -> TableHandle:
+        """Store a new table with its first metadata.
+
+        Raises:
+            AlreadyExists: the name, or the place, is another table's.
+            NoSuchNamespace: the namespace is not there.
+            CommitStateUnknown: it may have been created.
+            Unavailable: certainly not created.
+        """
+        change = TableChange(ident=ident, requirements=(), updates=())
+        request = _Request(principal=principal, bucket=bucket, changes=(change,), key=key)
+        return await self._to_the_end(self._create(request, metadata))
+
+    async def adopt(
+        self, bucket: Bucket, ident: TableIdent, document: Document, *, overwrite: bool
+    ) -> TableHandle:
+        """Point a table at metadata that exists already; `overwrite` also one that exists.
+
+        Raises:
+            AlreadyExists: the name is taken (without `overwrite`), or uuid or place are another table's.
+            NoSuchNamespace: the namespace is not there.
+            CommitFailed: the table changed meanwhile.
+        """
+        row = await self._database.write(
+            commit_unit.adopt,
+            commit_unit.Adoption(
+                bucket_id=bucket.id,
+                ident=ident,
+                metadata_location=document.location,
+                location=document.metadata.location,
+                places=locations.places(document.metadata),
+                table_uuid=(document.metadata.uuid or self._ids.uuid()).lower(),
+                overwrite=overwrite,
+                now_ms=self._clock.now_ms(),
+            ),
+        )
+        return TableHandle(
+            bucket=bucket.name, ident=ident, metadata_location=document.location, document=document, row=row
+        )
+
+    def bucket(self, name: str) -> Bucket:
+        """Id and location of a bucket.
+
+        Raises:
+            NoSuchWarehouse: there is none.
+        """
+        found = self._database.hot(pointers.bucket_location, name)
+        if found is None:
+            raise NoSuchWarehouse(f"Table bucket does not exist: {name}")
+        return Bucket(id=found[0], name=name, location=found[1])
+
+    async def replayed(
+        self, principal: Principal, bucket: Bucket, key: RequestKey
+    ) -> list[TableHandle] | None:
+        """What an earlier request with the same key was answered, or None when there was none.
+
+        Raises:
+            Invalid: the key was used for another request.
+        """
+        return await self._replays.find(principal, bucket, key)
+
+    async def drain(self) -> None:
+        """Wait for the commits that are on their way."""
+        while self._running:
+            await asyncio.wait(set(self._running))
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Run blocking work on the storage threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a commit to its end even if the client goes away: half a commit is a file nobody cleans up."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await asyncio.shield(task)
+
+    async def _commit(self, request: _Request) -> list[TableHandle]:
+        bucket = request.bucket
+        async with self._queues.turn(bucket.id, [change.ident for change in request.changes]):
+            answered = await self._replays.find(request.principal, bucket, request.key)
+            if answered is not None:
+                return answered
+            for attempt in range(self._limits.attempts):
+                if attempt:
+                    await asyncio.sleep(self._ids.jitter(0, _BACKOFF_SECONDS * 2**attempt))
+                planned = [await self._plan(bucket, change) for change in request.changes]
+                try:
+                    return await self._carry_out(request, planned)
+                except LostRace:
+                    continue
+                except AlreadyAnswered:
+                    return await self._answer_of_the_other(request)
+        raise CommitFailed(
+            f"Commit failed: {', '.join(str(change.ident) for change in request.changes)} "
+            "changed concurrently; reload and retry"
+        )
+
+    async def _create(self, request: _Request, metadata: TableMetadata) -> TableHandle:
+        ident = request.changes[0].ident
+        async with self._queues.turn(request.bucket.id, [ident]):
+            answered = await self._replays.find(request.principal, request.bucket, request.key)
+            if answered is not None:
+                return answered[0]
+            if self._database.hot(pointers.read, request.bucket.name, ident) is not None:
+                raise tables.taken(ident)
+            planned = Planned(
+                ident=ident,
+                current=Current(row=None, base=None, layers=()),
+                metadata=metadata,
+                new_places=locations.places(metadata),
+                jobs=(),
+            )
+            try:
+                return (await self._carry_out(request, [planned]))[0]
+            except LostRace:
+                raise tables.taken(ident) from None
+            except AlreadyAnswered:
+                return (await self._answer_of_the_other(request))[0]
+
+    async def _answer_of_the_other(self, request: _Request) -> list[TableHandle]:
+        answered = await self._replays.find(request.principal, request.bucket, request.key)
+        if answered is None:
+            raise CommitFailed("Commit failed: a request with the same key came in between; retry")
+        return answered
+
+    async def _plan(self, bucket: Bucket, change: TableChange) -> Planned:
+        row = self._database.hot(pointers.read, bucket.name, change.ident)
+        base = None if row is None else await self._documents.load(row.metadata_location)
+        layers = () if row is None else self._database.hot(pointers.policy_layers, row)
+        current = Current(row=row, base=base, layers=layers)
+        around = Surroundings(
+            bucket_location=bucket.location,
+            now_ms=self._clock.now_ms(),
+            fresh_location=self._fresh_location(bucket, change) if row is None else "",
+            fresh_uuid=self._ids.uuid() if row is None else "",
+        )
+
+        def work() -> Planned:
+            return commit_plan.plan(change, current, around)
+
+        large = base is not None and len(base.raw) >= _THREAD_FROM_BYTES
+        planned = await self.in_thread(work) if large else work()
+        if planned.new_places:
+            # The swap checks again; this is so that nothing is written to another table's place.
+            await self._database.read(tables.refuse_overlap, planned.new_places, row.id if row else None)
+        return planned
+
+    def _fresh_location(self, bucket: Bucket, change: TableChange) -> str:
+        if not commit_plan.is_creation(change):
+            return ""
+        return self.fresh_location(bucket, change.ident)
+
+    def fresh_location(self, bucket: Bucket, ident: TableIdent) -> str:
+        """A place of its own for a new table.
+
+        Raises:
+            NoSuchNamespace: its namespace is not there.
+        """
+        properties = self._database.hot(pointers.namespace_properties, bucket.id, ident.namespace)
+        if properties is None:
+            raise missing_namespace(ident.namespace)
+        at = locations.namespace_location(bucket.location, ident.namespace, properties)
+        return locations.new_table_location(at, ident, self._ids)
+
+    async def _carry_out(self, request: _Request, planned: Sequence[Planned]) -> list[TableHandle]:
+        """Write the files, swap the pointers, clean up.
+
+        Raises:
+            LostRace, AlreadyAnswered: certainly not applied.
+        """
+        documents = await self._files.write(planned)
+        written = [document for document in documents if document is not None]
+        parts = [
+            Part(planned=part, new_location=None if document is None else document.location)
+            for part, document in zip(planned, documents, strict=True)
+        ]
+        unit = commit_unit.Unit(
+            bucket_id=request.bucket.id,
+            parts=parts,
+            key=key_row(request.principal, request.bucket, request.key, parts),
+            now_ms=self._clock.now_ms(),
+            job_attempts=self._limits.job_attempts,
+        )
+        try:
+            rows = await self._database.write(commit_unit.run, unit)
+        except CommitStateUnknown:
+            _log.error("commit_state_unknown", files=[document.location for document in written])
+            raise
+        except (LostRace, AlreadyAnswered, TableFormatError):
+            await self._files.delete([document.location for document in written])
+            raise
+        for document in written:
+            self._documents.put(document)
+        await self._files.delete([path for part in parts for path in _obsolete(part)])
+        return [
+            self._handle(request.bucket, part, row, document)
+            for part, row, document in zip(planned, rows, documents, strict=True)
+        ]
+
+    @staticmethod
+    def _handle(bucket: Bucket, part: Planned, row: TableRow, document: Document | None) -> TableHandle:
+        current = document or part.current.base
+        if current is None:
+            raise CommitStateUnknown(f"table {part.ident} was committed without metadata")
+        return TableHandle(
+            bucket=bucket.name,
+            ident=part.ident,
+            metadata_location=row.metadata_location,
+            document=current,
+            row=row,
+        )
+
+
+def _obsolete(part: Part) -> list[str]:
+    if part.new_location is None:
+        return []
+    return commit_plan.obsolete_metadata_files(part.planned, part.new_location)

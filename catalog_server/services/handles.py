@@ -1,0 +1,46 @@
+"""What services give and take where tables are concerned: a table at one version, a bucket, a request's key."""
+
+from dataclasses import dataclass
+
+from catalog_server.services.documents import Document
+from catalog_server.store.tables import TableRow
+from table_format.ident import TableIdent
+from table_format.metadata.document import TableMetadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestKey:
+    """An Idempotency-Key, and a digest of the request it came with."""
+
+    key: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableHandle:
+    """A table at one version; without location and row when it is only staged."""
+
+    bucket: str
+    ident: TableIdent
+    metadata_location: str | None
+    document: Document
+    row: TableRow | None
+
+    @property
+    def raw(self) -> bytes:
+        """The metadata as JSON text."""
+        return self.document.raw
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The metadata."""
+        return self.document.metadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """What a commit needs to know of a table bucket."""
+
+    id: int
+    name: str
+    location: str

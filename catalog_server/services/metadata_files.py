@@ -1,0 +1,76 @@
+"""The metadata files of commits: written each under a new name, deleted when no pointer can name them."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import TypeVar
+
+import structlog
+
+from catalog_server.services.commit_plan import Planned
+from catalog_server.services.documents import Document, Stores
+from table_format.clock import Ids
+from table_format.errors import TableFormatError
+from table_format.metadata import codec
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+
+class MetadataFiles:
+    """Writes and deletes on the storage threads."""
+
+    def __init__(self, stores: Stores, ids: Ids, threads: Executor) -> None:
+        self._stores = stores
+        self._ids = ids
+        self._threads = threads
+
+    async def write(self, planned: Sequence[Planned]) -> list[Document | None]:
+        """Write the metadata of every part that changes anything; all files are there, or none.
+
+        Raises:
+            Unavailable, Forbidden: the object store refuses; nothing was committed.
+        """
+        named = [(part, self._location(part) if part.changes else None) for part in planned]
+        outcomes = await asyncio.gather(
+            *(self._write_one(part, location) for part, location in named), return_exceptions=True
+        )
+        failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        if failures:
+            # Whether the failed ones are there or not: no pointer can name any of them.
+            await self.delete([location for _, location in named if location is not None])
+            raise failures[0]
+        return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+
+    async def _write_one(self, part: Planned, location: str | None) -> Document | None:
+        if location is None:
+            return None
+
+        def work() -> Document:
+            raw = codec.write(self._stores(location), location, part.metadata)
+            return Document(location, raw, part.metadata)
+
+        return await self._in_thread(work)
+
+    def _location(self, part: Planned) -> str:
+        row = part.current.row
+        return codec.new_location(part.metadata, None if row is None else row.metadata_location, self._ids)
+
+    async def delete(self, paths: Sequence[str]) -> None:
+        """Delete files that no pointer names; what fails stays for the removal of unreferenced files."""
+
+        def work() -> None:
+            for path in paths:
+                for failure in self._stores(path).delete_many([path]):
+                    _log.warning("metadata_file_not_deleted", path=failure.path, reason=failure.reason)
+
+        if not paths:
+            return
+        try:
+            await self._in_thread(work)
+        except TableFormatError as error:
+            _log.warning("metadata_file_not_deleted", paths=list(paths), reason=error.message)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -1,0 +1,296 @@
+"""Tables: create, stage, load, list, rename, drop, purge, register. Commits are in `commits`."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from catalog_server.services import commit_unit, locations, names, paging
+from catalog_server.services.commits import CommitService
+from catalog_server.services.documents import Document, DocumentCache
+from catalog_server.services.handles import Bucket, RequestKey, TableHandle
+from catalog_server.services.principals import Principal
+from catalog_server.store import buckets, jobs, namespaces, pointers
+from catalog_server.store import tables as rows
+from catalog_server.store.engine import Database
+from catalog_server.store.keys import key_of
+from catalog_server.store.tables import TableRow
+from maintenance.ports import JobKind
+from table_format.clock import Clock, Ids
+from table_format.errors import Invalid
+from table_format.ident import Namespace, TableIdent, strip_slash
+from table_format.io.local import local_path, make_directories
+from table_format.jsontypes import JsonObject
+from table_format.metadata import create as creation
+from table_format.metadata.document import TableMetadata
+
+__all__ = ["TableHandle", "TableService", "TableSpec"]
+
+PURGE_ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSpec:
+    """What a table shall be; ids are assigned anew, the place too where none is given."""
+
+    schema: JsonObject
+    partition_spec: JsonObject | None = None
+    write_order: JsonObject | None = None
+    properties: Mapping[str, str]
+    location: str | None = None
+
+
+class TableService:
+    """Use-cases on tables."""
+
+    def __init__(
+        self,
+        database: Database,
+        documents: DocumentCache,
+        commits: CommitService,
+        time_and_ids: tuple[Clock, Ids],
+    ) -> None:
+        self._database = database
+        self._documents = documents
+        self._commits = commits
+        self._clock, self._ids = time_and_ids
+
+    async def pointer(self, principal: Principal, bucket: str, ident: TableIdent) -> TableRow:
+        """The table's row: one indexed read, no object store.
+
+        Raises:
+            NoSuchTable: there is none.
+        """
+        found = self._database.hot(pointers.read, bucket, ident)
+        if found is None:
+            self._commits.bucket(bucket)  # a missing bucket is another error
+            raise rows.missing(ident)
+        return found
+
+    async def exists(self, principal: Principal, bucket: str, ident: TableIdent) -> bool:
+        """Whether the table is there."""
+        if self._database.hot(pointers.read, bucket, ident) is not None:
+            return True
+        self._commits.bucket(bucket)
+        return False
+
+    async def load(self, principal: Principal, bucket: str, ident: TableIdent) -> TableHandle:
+        """The table with its metadata.
+
+        Raises:
+            NoSuchTable: there is none.
+            NoSuchFile: its metadata file is gone.
+        """
+        row = await self.pointer(principal, bucket, ident)
+        document = await self._documents.load(row.metadata_location)
+        return TableHandle(
+            bucket=bucket, ident=ident, metadata_location=row.metadata_location, document=document, row=row
+        )
+
+    async def create(
+        self,
+        principal: Principal,
+        bucket: str,
+        ident: TableIdent,
+        spec: TableSpec,
+        *,
+        key: RequestKey | None = None,
+    ) -> TableHandle:
+        """Create a table.
+
+        Raises:
+            Invalid: name, schema, spec, order or place can not be.
+            AlreadyExists: the name is taken, or the place overlaps another table's.
+            NoSuchNamespace: the namespace is not there.
+        """
+        owner = self._commits.bucket(bucket)
+        if key is not None:
+            answered = await self._commits.replayed(principal, owner, key)
+            if answered is not None:
+                return answered[0]
+        metadata = await self._new(owner, ident, spec)
+        return await self._commits.create(principal, owner, ident, metadata, key=key)
+
+    async def stage(
+        self, principal: Principal, bucket: str, ident: TableIdent, spec: TableSpec
+    ) -> TableHandle:
+        """What the table would be; nothing is stored but its (empty) directories on a local disk.
+
+        Raises:
+            Invalid, AlreadyExists, NoSuchNamespace: as `create`.
+        """
+        metadata = await self._new(self._commits.bucket(bucket), ident, spec)
+        document = Document("", metadata.to_bytes(), metadata)
+        return TableHandle(bucket=bucket, ident=ident, metadata_location=None, document=document, row=None)
+
+    async def list(
+        self, principal: Principal, bucket: str, namespace: Namespace, page: paging.PageRequest | None
+    ) -> paging.Page[TableRow]:
+        """Tables of one namespace, by name.
+
+        Raises:
+            NoSuchNamespace: the namespace is not there.
+            Invalid: the page request is wrong.
+        """
+
+        async def fetch(after: tuple[str, ...] | None, limit: int | None) -> Sequence[TableRow]:
+            return await self._database.read(_in_namespace, bucket, namespace, after, limit)
+
+        listing = f"tables {bucket} {key_of(namespace)}"
+        return await paging.paged(page, listing, fetch, lambda row: (row.ident.name,))
+
+    async def list_all(
+        self, principal: Principal, bucket: str, page: paging.PageRequest | None
+    ) -> paging.Page[TableRow]:
+        """Tables of the whole bucket, by namespace and name.
+
+        Raises:
+            Invalid: the page request is wrong.
+        """
+
+        async def fetch(after: tuple[str, ...] | None, limit: int | None) -> Sequence[TableRow]:
+            return await self._database.read(_in_bucket, bucket, after, limit)
+
+        def key(row: TableRow) -> tuple[str, str]:
+            return key_of(row.ident.namespace), row.ident.name
+
+        return await paging.paged(page, f"all-tables {bucket}", fetch, key)
+
+    async def rename(
+        self, principal: Principal, bucket: str, source: TableIdent, destination: TableIdent
+    ) -> None:
+        """Give a table another name; its files stay where they are.
+
+        Raises:
+            NoSuchTable: there is no such table.
+            NoSuchNamespace: the new namespace is not there.
+            AlreadyExists: the new name is taken.
+            Invalid: the new name can not be one.
+        """
+        names.check_table(destination)
+        await self._database.write(_rename, bucket, source, destination, self._clock.now_ms())
+
+    async def drop(self, principal: Principal, bucket: str, ident: TableIdent) -> None:
+        """Forget a table and keep every file of it.
+
+        Raises:
+            NoSuchTable: there is none.
+        """
+        await self._database.write(_drop, bucket, ident)
+
+    async def purge(self, principal: Principal, bucket: str, ident: TableIdent) -> None:
+        """Forget a table; a job of the same transaction deletes its files later.
+
+        Raises:
+            NoSuchTable: there is none.
+        """
+        await self._database.write(_purge, bucket, ident, self._clock.now_ms())
+
+    async def register(
+        self,
+        principal: Principal,
+        bucket: str,
+        ident: TableIdent,
+        metadata_location: str,
+        *,
+        overwrite: bool,
+    ) -> TableHandle:
+        """Make a table of metadata that exists already.
+
+        Raises:
+            Invalid: the file, or a place it refers to, is outside the bucket, or it is no table metadata.
+            NoSuchFile: there is no such file.
+            AlreadyExists: the name is taken (without `overwrite`), or uuid or place are another table's.
+            NoSuchNamespace: the namespace is not there.
+        """
+        owner = self._commits.bucket(bucket)
+        names.check_table(ident)
+        locations.check_inside(owner.location, metadata_location)
+        if not overwrite and self._database.hot(pointers.read, bucket, ident) is not None:
+            raise rows.taken(ident)
+        document = await self._documents.load(metadata_location)
+        locations.check_metadata(owner.location, document.metadata)
+        return await self._commits.adopt(owner, ident, document, overwrite=overwrite)
+
+    async def _new(self, owner: Bucket, ident: TableIdent, spec: TableSpec) -> TableMetadata:
+        names.check_table(ident)
+        fresh = self._commits.fresh_location(owner, ident)  # also when not needed: it misses the namespace
+        if self._database.hot(pointers.read, owner.name, ident) is not None:
+            raise rows.taken(ident)
+        location = fresh if spec.location is None else three_slashes(spec.location)
+        locations.check_inside(owner.location, location)
+        metadata = await asyncio.to_thread(self._document, spec, location)
+        for place in locations.places(metadata):
+            locations.check_inside(owner.location, place)
+        await self._database.read(rows.refuse_overlap, locations.places(metadata), None)
+        await self._commits.in_thread(lambda: make_table_directories(location))
+        return metadata
+
+    def _document(self, spec: TableSpec, location: str) -> TableMetadata:
+        return creation.new_table(
+            schema=spec.schema,
+            partition_spec=spec.partition_spec,
+            write_order=spec.write_order,
+            properties=spec.properties,
+            location=location,
+            uuid=self._ids.uuid(),
+            now_ms=self._clock.now_ms(),
+        )
+
+
+def three_slashes(location: str) -> str:
+    """`file:/x` as `file:///x`, the form that every client compares by; anything else as it is."""
+    if location.startswith("file:/") and not location.startswith("file://"):
+        return "file://" + location.removeprefix("file:")
+    return location
+
+
+def make_table_directories(location: str) -> None:
+    """On a local disk, make the directories that some engines expect to find.
+
+    Raises:
+        Invalid: the disk can not hold a directory of that name.
+    """
+    if not location.startswith("file:"):
+        return
+    top = strip_slash(local_path(location))
+    try:
+        for name in ("metadata", "data"):
+            make_directories(f"{top}/{name}")
+    except OSError as error:
+        raise Invalid(f"no table can be made at {location}: {error.strerror}") from error
+
+
+def _in_namespace(
+    connection: Connection,
+    bucket: str,
+    namespace: Namespace,
+    after: tuple[str, ...] | None,
+    limit: int | None,
+) -> Sequence[TableRow]:
+    owner = namespaces.require(connection, buckets.require(connection, bucket).id, namespace)
+    return rows.in_namespace(connection, owner.id, after, limit)
+
+
+def _in_bucket(
+    connection: Connection, bucket: str, after: tuple[str, ...] | None, limit: int | None
+) -> Sequence[TableRow]:
+    return rows.in_bucket(connection, buckets.require(connection, bucket).id, after, limit)
+
+
+def _rename(
+    connection: Connection, bucket: str, source: TableIdent, destination: TableIdent, now_ms: int
+) -> None:
+    rows.rename(connection, buckets.require(connection, bucket).id, source, destination, now_ms)
+
+
+def _drop(connection: Connection, bucket: str, ident: TableIdent) -> None:
+    rows.drop(connection, buckets.require(connection, bucket).id, ident)
+
+
+def _purge(connection: Connection, bucket: str, ident: TableIdent, now_ms: int) -> None:
+    row = rows.drop(connection, buckets.require(connection, bucket).id, ident)
+    birth = commit_unit.job_for(row, JobKind.PURGE.value, "drop", PURGE_ATTEMPTS)
+    payload = {"metadata_location": row.metadata_location, "location": row.location}
+    jobs.enqueue(connection, jobs.with_payload(birth, payload), now_ms)
