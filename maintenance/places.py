@@ -64,15 +64,19 @@ def inside(location: str, path: str) -> bool:
     return within and not any(part in (".", "..") for part in path.split("/"))
 
 
+def may_contain(outer: str, inner: str) -> bool:
+    """Whether `inner` is `outer` or lies below it; True when a location cannot be understood."""
+    try:
+        return contains(outer, inner)
+    except Invalid:
+        return True
+
+
 def overlapping(location: str, others: Sequence[str]) -> str | None:
     """The first of the other locations that is this one, lies inside it, or has it inside; None if there is none."""
-    for other in others:
-        try:
-            if contains(location, other) or contains(other, location):
-                return other
-        except Invalid:
-            return other
-    return None
+    return next(
+        (other for other in others if may_contain(location, other) or may_contain(other, location)), None
+    )
 
 
 def own_roots(location: str, properties: Mapping[str, str]) -> list[str]:

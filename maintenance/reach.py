@@ -4,14 +4,16 @@ References only grow: what a snapshot that went meanwhile needed stays protected
 cannot be read raises, and then nothing more is deleted.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from maintenance.places import References
 from maintenance.ports import Job, JobContext
 from maintenance.target import gc_disabled, is_target
 from table_format.catalog import LoadedTable
-from table_format.commit.expire import files_reachable
+from table_format.commit.expire import ReachableFiles, files_reachable
+from table_format.errors import NoSuchFile
 from table_format.io.store import ObjectStore
+from table_format.metadata.document import TableMetadata
 
 
 class Reach:
@@ -42,6 +44,11 @@ class Reach:
         self._seen_snapshots |= ids
         self._seen_location = table.metadata_location
 
+    def adopt(self, paths: Iterable[str], snapshot_ids: Iterable[int]) -> None:
+        """Take over what was read already: everything that these snapshots reach."""
+        self.references.add(paths)
+        self._seen_snapshots.update(snapshot_ids)
+
     def cover_all_but(self, table: LoadedTable, snapshot_ids: Collection[int]) -> None:
         """As `cover`, as if the table did not have those snapshots any more (for a dry run)."""
         gone = set(snapshot_ids)
@@ -69,3 +76,26 @@ def metadata_files(table: LoadedTable) -> list[str]:
         *(entry["metadata-file"] for entry in metadata.metadata_log),
         *(entry["statistics-path"] for entry in (*metadata.statistics, *metadata.partition_statistics)),
     ]
+
+
+def reach_of_gone(store: ObjectStore, before: TableMetadata, gone: Sequence[int]) -> list[str]:
+    """Files of removed snapshots in the order of deletion; what of them cannot be read any more is left out."""
+    known = {snapshot["snapshot-id"] for snapshot in before.snapshots}
+    wanted = [snapshot_id for snapshot_id in gone if snapshot_id in known]
+    try:
+        reaches = [files_reachable(store, before, wanted)] if wanted else []
+    except NoSuchFile:
+        # Part of them went in an earlier, interrupted deletion.
+        reaches = [reach for i in wanted if (reach := _readable(store, before, i)) is not None]
+    content = {path for reach in reaches for path in (*reach.data_files, *reach.delete_files)}
+    manifests = {path for reach in reaches for path in reach.manifests}
+    lists = {path for reach in reaches for path in reach.manifest_lists}
+    statistics = {path for reach in reaches for path in reach.statistics}
+    return [*sorted(content), *sorted(manifests), *sorted(lists), *sorted(statistics)]
+
+
+def _readable(store: ObjectStore, before: TableMetadata, snapshot_id: int) -> ReachableFiles | None:
+    try:
+        return files_reachable(store, before, [snapshot_id])
+    except NoSuchFile:
+        return None

@@ -152,7 +152,7 @@ class Session:
                 ids=self._ctx.ids,
                 attempts=self._ctx.settings.commit_attempts,
             )
-            committed = _committed(batch, groups, result.table, dropped_by_snapshot)
+            committed = _committed(batch, groups, result.snapshot_id, dropped_by_snapshot)
             in_doubt = catalog.in_doubt or (result.applied and not committed)
             self._count(committed, result.table)
         except _CERTAINLY_REFUSED as error:
@@ -208,12 +208,11 @@ def _rewrite_group(done: Rewritten, plan: CompactionPlan) -> RewriteGroup:
 def _committed(
     batch: Sequence[Rewritten],
     groups: Sequence[RewriteGroup],
-    table: LoadedTable,
+    snapshot_id: int | None,
     dropped_by_snapshot: dict[int, list[RewriteGroup]],
 ) -> list[Rewritten]:
-    """The groups that are in the table now: those of the attempt whose snapshot the table has."""
-    for snapshot_id, dropped in dropped_by_snapshot.items():
-        if table.metadata.snapshot(snapshot_id) is not None:
-            out = {id(group) for group in dropped}
-            return [done for done, group in zip(batch, groups, strict=True) if id(group) not in out]
-    return []
+    """The groups that are in the table now: those of the attempt whose snapshot it was."""
+    if snapshot_id is None or snapshot_id not in dropped_by_snapshot:
+        return []
+    dropped = {id(group) for group in dropped_by_snapshot[snapshot_id]}
+    return [done for done, group in zip(batch, groups, strict=True) if id(group) not in dropped]

@@ -6,10 +6,10 @@ metadata does not reach it, checked anew before each batch.
 """
 
 from maintenance.expiration.plan import ExpirationPlan, Nothing, plan
-from maintenance.expiration.session import Expired, Intent, collect, delete, reach_of_gone
+from maintenance.expiration.session import Expired, Intent, collect, delete
 from maintenance.policies import SnapshotPolicy
 from maintenance.ports import Job, JobContext, JobKind
-from maintenance.reach import Reach
+from maintenance.reach import Reach, reach_of_gone
 from maintenance.report import Figure, Outcome, Report, skipped
 from maintenance.target import gc_disabled, is_target, load_target
 from table_format.catalog import LoadedTable

@@ -11,11 +11,10 @@ from maintenance.deletion import Deleted, delete_in_batches
 from maintenance.expiration.plan import ExpirationPlan
 from maintenance.places import inside, own_roots
 from maintenance.ports import Job, JobContext
-from maintenance.reach import Reach
+from maintenance.reach import Reach, reach_of_gone
 from maintenance.report import Report, skipped
 from maintenance.target import is_target
 from table_format.catalog import LoadedTable
-from table_format.commit.expire import ReachableFiles, files_reachable
 from table_format.errors import NoSuchFile
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
@@ -106,26 +105,3 @@ def delete(ctx: JobContext, expired: Expired) -> tuple[Deleted, int]:
     store = ctx.store_for(metadata.location)
     done = delete_in_batches(ctx, store, own, expired.reach.unreferenced)
     return done, len(expired.paths) - len(own)
-
-
-def reach_of_gone(store: ObjectStore, before: TableMetadata, gone: Sequence[int]) -> list[str]:
-    """Files of removed snapshots in the order of deletion; what of them cannot be read any more is left out."""
-    known = {snapshot["snapshot-id"] for snapshot in before.snapshots}
-    wanted = [snapshot_id for snapshot_id in gone if snapshot_id in known]
-    try:
-        reaches = [files_reachable(store, before, wanted)] if wanted else []
-    except NoSuchFile:
-        # Part of them went in an earlier, interrupted deletion.
-        reaches = [reach for i in wanted if (reach := _readable(store, before, i)) is not None]
-    content = {path for reach in reaches for path in (*reach.data_files, *reach.delete_files)}
-    manifests = {path for reach in reaches for path in reach.manifests}
-    lists = {path for reach in reaches for path in reach.manifest_lists}
-    statistics = {path for reach in reaches for path in reach.statistics}
-    return [*sorted(content), *sorted(manifests), *sorted(lists), *sorted(statistics)]
-
-
-def _readable(store: ObjectStore, before: TableMetadata, snapshot_id: int) -> ReachableFiles | None:
-    try:
-        return files_reachable(store, before, [snapshot_id])
-    except NoSuchFile:
-        return None

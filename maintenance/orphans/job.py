@@ -1,0 +1,199 @@
+"""The unreferenced-file job: list first, read the references after, mark, and delete what stayed marked long enough.
+
+Two phases lie between a file and its deletion, each with its own age; before each batch the newest metadata and the
+lease are read again. Only files below the table's own location are ever touched.
+"""
+
+from dataclasses import dataclass
+
+from maintenance.deletion import Deleted, delete_in_batches
+from maintenance.orphans.plan import Ages, Evidence, OrphanPlan, Stop, ages, plan
+from maintenance.places import inside, overlapping
+from maintenance.policies import UnreferencedPolicy
+from maintenance.ports import Job, JobContext, JobKind
+from maintenance.reach import Reach, metadata_files
+from maintenance.report import Figure, Outcome, Report, skipped
+from maintenance.target import gc_disabled, is_target, load_target
+from table_format.catalog import LoadedTable
+from table_format.commit.expire import files_reachable
+from table_format.errors import Internal
+from table_format.io.store import ObjectStore
+
+_TOLD_FAILURES = 20
+
+
+class Suspicious(Internal):
+    """Storage and metadata do not fit together; a person has to look."""
+
+
+def run(ctx: JobContext, job: Job) -> Report:
+    """Mark and remove unreferenced files of one table.
+
+    Raises:
+        Suspicious: listing and metadata contradict each other; nothing was marked or deleted.
+        NoSuchFile: a manifest cannot be read; nothing was marked or deleted.
+        Unavailable: the catalog or the store is away.
+    """
+    policy = ctx.policy(JobKind.UNREFERENCED)
+    if not isinstance(policy, UnreferencedPolicy):
+        raise TypeError("the unreferenced-file job was given another kind of policy")
+    if policy.disabled_reason is not None:
+        return skipped(policy.disabled_reason)
+    table = load_target(ctx, job)
+    if isinstance(table, Report):
+        return table
+    if (reason := _why_skipped(ctx, table)) is not None:
+        return skipped(reason)
+    gathered = _gather(ctx, job, table)
+    if isinstance(gathered, Report):
+        return gathered
+    wanted = ages(policy, ctx.settings)
+    planned = plan(
+        gathered.evidence,
+        wanted,
+        ctx.settings,
+        ctx.clock.now_ms(),
+        allow_large_share=job.payload.get("allowLargeShare") is True,
+    )
+    if isinstance(planned, Stop):
+        raise Suspicious(planned.reason)
+    if job.dry_run:
+        return _dry_run(planned, wanted)
+    return _carry_out(ctx, job, gathered, planned, policy)
+
+
+def _why_skipped(ctx: JobContext, table: LoadedTable) -> str | None:
+    if gc_disabled(table):
+        return "the table property gc.enabled is false: its files may belong to another table"
+    other = overlapping(table.metadata.location, ctx.other_table_locations())
+    if other is not None:
+        return f"the location of another table, {other}, overlaps this one's: whose files are whose cannot be told"
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gathered:
+    evidence: Evidence
+    reach: Reach
+    store: ObjectStore
+
+
+def _gather(ctx: JobContext, job: Job, before: LoadedTable) -> _Gathered | Report:
+    """List first, reach after: a file committed in between is referenced, never an apparent orphan."""
+    location = before.metadata.location
+    store = ctx.store_for(location)
+    listing = [info for info in store.list(location) if inside(location, info.path)]
+    after = ctx.catalog.load(before.ident)
+    if not is_target(after, job) or after.metadata.location != location:
+        return skipped("the table was replaced or moved during the listing")
+    old_ids = {snapshot["snapshot-id"] for snapshot in before.metadata.snapshots}
+    both = [s["snapshot-id"] for s in after.metadata.snapshots if s["snapshot-id"] in old_ids]
+    # What old snapshots need was there before the listing began, so it must be in it.
+    settled = files_reachable(store, after.metadata, both)
+    must = settled.data_files | settled.delete_files | settled.manifests | settled.manifest_lists
+    reach = Reach(ctx, job, store)
+    reach.adopt(settled.all, both)
+    reach.cover(after)
+    reach.references.add([*metadata_files(before), *version_hints(location)])
+    evidence = Evidence(
+        location=location,
+        listing=listing,
+        references=reach.references,
+        must_be_listed=must | {before.metadata_location} if _still_logged(before, after) else must,
+        known=ctx.unreferenced.known(job.table_uuid),
+    )
+    return _Gathered(evidence=evidence, reach=reach, store=store)
+
+
+def _still_logged(before: LoadedTable, after: LoadedTable) -> bool:
+    return before.metadata_location in metadata_files(after)
+
+
+def version_hints(location: str) -> list[str]:
+    """Files that name the newest metadata for clients without a catalog."""
+    return [f"{location.rstrip('/')}/metadata/version-hint.text"]
+
+
+def _dry_run(planned: OrphanPlan, wanted: Ages) -> Report:
+    return Report(
+        outcome=Outcome.DONE,
+        reason=f"dry run: {len(planned.mark)} files would be marked as unreferenced and {len(planned.delete)} deleted",
+        figures=_figures(planned)
+        | {
+            "unreferencedSeconds": wanted.unreferenced_ms // 1000,
+            "nonCurrentSeconds": wanted.noncurrent_ms // 1000,
+        },
+        plan=planned.to_json(),
+    )
+
+
+def _figures(planned: OrphanPlan) -> dict[str, Figure]:
+    return {
+        "filesListed": planned.listed,
+        "filesMarked": len(planned.mark),
+        "filesForgotten": len(planned.forget),
+        "filesWaiting": planned.waiting,
+        "filesTooYoung": planned.too_young,
+        "filesToDelete": len(planned.delete),
+        "bytesToDelete": planned.bytes_to_delete,
+    }
+
+
+def _carry_out(
+    ctx: JobContext, job: Job, gathered: _Gathered, planned: OrphanPlan, policy: UnreferencedPolicy
+) -> Report:
+    ctx.save_plan(planned.to_json())
+    ctx.unreferenced.forget(job.table_uuid, planned.forget)
+    ctx.unreferenced.mark(job.table_uuid, planned.mark)
+    again = _again(ctx, planned, policy)
+    if not planned.delete:
+        outcome = Outcome.DONE if planned.mark else Outcome.NOTHING
+        return Report(outcome=outcome, reason=_told(planned), figures=_figures(planned), again_after_ms=again)
+    sizes = {info.path: info.size for info in planned.delete}
+    done = delete_in_batches(
+        ctx,
+        gathered.store,
+        list(sizes),
+        gathered.reach.unreferenced,
+        lambda gone: ctx.unreferenced.forget(job.table_uuid, gone),
+    )
+    ctx.unreferenced.forget(job.table_uuid, done.kept)
+    figures = _figures(planned) | {
+        "filesDeleted": len(done.paths),
+        "bytesDeleted": sum(sizes[path] for path in done.paths),
+        "filesReferencedAfterAll": len(done.kept),
+        "deleteFailures": done.failures[:_TOLD_FAILURES],
+    }
+    return _report(planned, done, figures)
+
+
+def _report(planned: OrphanPlan, done: Deleted, figures: dict[str, Figure]) -> Report:
+    reason = f"{len(done.paths)} unreferenced files deleted; {_told(planned)}"
+    if done.lease_lost:
+        return skipped(
+            f"{reason}; {done.left} left: the lease was lost, another worker takes over", **figures
+        )
+    if done.failures:
+        reason += f"; {len(done.failures)} could not be deleted and stay marked"
+    # The next run confirms that nothing is left, or says when the next file is due.
+    return Report(
+        outcome=Outcome.DONE,
+        reason=reason,
+        figures=figures,
+        again_after_ms=None if done.failures else 0,
+    )
+
+
+def _told(planned: OrphanPlan) -> str:
+    return (
+        f"{len(planned.mark)} of {planned.listed} files newly marked as unreferenced, {planned.waiting} marked and "
+        f"waiting, {planned.too_young} too young to tell"
+    )
+
+
+def _again(ctx: JobContext, planned: OrphanPlan, policy: UnreferencedPolicy) -> int | None:
+    """When the next file is due, if that is before the scheduler comes by."""
+    if planned.next_due_ms is None:
+        return None
+    wait = max(planned.next_due_ms - ctx.clock.now_ms() + 1, 1)
+    return wait if wait < policy.interval_seconds * 1000 else None
