@@ -49,6 +49,15 @@ def conform(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
+def conform_array(array: ArrowArray, target: ArrowType, path: str) -> ArrowArray:
+    """One column in the target type; null may stay null.
+
+    Raises:
+        Invalid: a value does not fit.
+    """
+    return _cast(_decoded(array), target, _Rows(len(array)), path)
+
+
 def _columns(
     wanted: Sequence[ArrowField],
     have: Sequence[ArrowField],
@@ -79,11 +88,7 @@ def _columns(
 
 
 def _column(array: ArrowArray, field: ArrowField, rows: _Rows, path: str) -> ArrowArray:
-    # Arrow hides nulls inside a dictionary's values and behind run ends: decode before counting.
-    if kinds.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    elif kinds.is_run_end_encoded(array.type):
-        array = compute.run_end_decode(array)
+    array = _decoded(array)
     if field.nullable:
         return _cast(array, field.type, rows, path)
     if missing := array.null_count - (rows.count - rows.present_count):
@@ -91,6 +96,13 @@ def _column(array: ArrowArray, field: ArrowField, rows: _Rows, path: str) -> Arr
     # A file cannot say null in a required column, not even below a null struct: any value stands there unread.
     result = _cast(array, field.type, rows, path)
     return _solid(result) if result.null_count else result
+
+
+def _decoded(array: ArrowArray) -> ArrowArray:
+    # Arrow hides nulls inside a dictionary's values and behind run ends: decode before counting.
+    if kinds.is_dictionary(array.type):
+        return array.dictionary_decode()
+    return compute.run_end_decode(array) if kinds.is_run_end_encoded(array.type) else array
 
 
 def _cast(array: ArrowArray, target: ArrowType, rows: _Rows, path: str) -> ArrowArray:
