@@ -235,5 +235,3 @@ def test_a_long_value_is_cut_but_stays_distinct():
     assert one != other
     assert len(one) < 110
     assert re.search("%(?![0-9A-F]{2})", one) is None, "no escape is cut in two"
-        "no cut escape"
-    )
