@@ -70,6 +70,11 @@ class LeasedContext:
         """From now on the lease is not ours, whatever the database says."""
         self._lost.set()
 
+    @property
+    def lost(self) -> bool:
+        """Whether it was lost, or given up."""
+        return self._lost.is_set()
+
     def still_leased(self) -> bool:
         """Whether the lease is ours by the heartbeat and by the database."""
         return not self._lost.is_set() and self._inner.still_leased()
@@ -187,7 +192,11 @@ class Worker:
             except Exception as error:  # noqa: BLE001 - a loop top: whatever a job raises is recorded with it
                 failure = error
             beside.cancel_scope.cancel()
-        if report is not None:
+        if context.lost:
+            # Whatever the job reports, it was cut short: the next attempt carries it on. Refused if not ours.
+            told = "the worker stopped, or lost the lease, before the job was done"
+            await self._queue.fail(job.id, self._settings.owner, told, self._clock.now_ms())
+        elif report is not None:
             await self._finish(job, report)
         elif failure is not None:
             await self._fail(job, failure)

@@ -1,0 +1,286 @@
+"""Policy documents: bounds, defaults, inheritance, table properties, safety floors."""
+
+import pytest
+
+from maintenance.policies import (
+    COMPACTION,
+    SNAPSHOTS,
+    UNREFERENCED,
+    CompactionPolicy,
+    PolicyType,
+    SnapshotPolicy,
+    Sourced,
+    Tier,
+    UnreferencedPolicy,
+    default_tiers,
+    defaults,
+    effective,
+    explain,
+    validate,
+)
+from maintenance.setting_rules import MIB
+from table_format.errors import Invalid
+
+
+def document(**settings):
+    return {"status": "enabled", "settings": settings}
+
+
+def compaction(*layers, properties=None):
+    policy = effective(COMPACTION, layers, properties or {})
+    assert isinstance(policy, CompactionPolicy)
+    return policy
+
+
+def snapshots(*layers, properties=None):
+    policy = effective(SNAPSHOTS, layers, properties or {})
+    assert isinstance(policy, SnapshotPolicy)
+    return policy
+
+
+def unreferenced(*layers, properties=None):
+    policy = effective(UNREFERENCED, layers, properties or {})
+    assert isinstance(policy, UnreferencedPolicy)
+    return policy
+
+
+def test_the_defaults_are_those_of_s3_tables():
+    assert compaction() == CompactionPolicy(
+        disabled_reason=None,
+        target_file_size_bytes=512 * MIB,
+        tiers=(
+            Tier(below_bytes=32 * MIB, target_bytes=64 * MIB),
+            Tier(below_bytes=384 * MIB, target_bytes=512 * MIB),
+        ),
+        min_input_files=5,
+        trigger_file_count=10,
+        min_file_age_seconds=0,
+        interval_seconds=3600,
+    )
+    assert snapshots() == SnapshotPolicy(
+        disabled_reason=None,
+        min_snapshots_to_keep=1,
+        max_snapshot_age_ms=120 * 3600 * 1000,
+        max_ref_age_ms=None,
+        interval_seconds=3600,
+    )
+    assert unreferenced() == UnreferencedPolicy(
+        disabled_reason=None,
+        unreferenced_seconds=3 * 86400,
+        noncurrent_seconds=10 * 86400,
+        interval_seconds=86400,
+    )
+
+
+@pytest.mark.parametrize("kind", list(PolicyType))
+def test_the_default_documents_are_valid_themselves(kind):
+    assert validate(kind, defaults(kind), allow_unsafe=False) == defaults(kind)
+
+
+@pytest.mark.parametrize(
+    ("target", "tiers"),
+    [
+        (512 * MIB, ((32 * MIB, 64 * MIB), (384 * MIB, 512 * MIB))),
+        (128 * MIB, ((32 * MIB, 64 * MIB), (96 * MIB, 128 * MIB))),
+        (64 * MIB, ((32 * MIB, 64 * MIB),)),
+        (16 * MIB, ((8 * MIB, 16 * MIB),)),
+    ],
+)
+def test_the_second_tier_vanishes_for_small_targets(target, tiers):
+    assert default_tiers(target) == tuple(Tier(below_bytes=low, target_bytes=top) for low, top in tiers)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "message"),
+    [
+        (COMPACTION, document(targetFileSizeMB=63), "targetFileSizeMB is 63: it must be between 64 and 512"),
+        (COMPACTION, document(targetFileSizeMB=513), "must be between 64 and 512"),
+        (COMPACTION, document(targetFileSizeMB="512"), "must be a whole number"),
+        (COMPACTION, document(minInputFiles=True), "must be a whole number"),
+        (COMPACTION, document(minInputFiles=1), "must be between 2 and 10000"),
+        (COMPACTION, document(strategy="sort"), "one of auto, binpack"),
+        (
+            COMPACTION,
+            document(minSnapshotsToKeep=1),
+            "unknown setting 'minSnapshotsToKeep' of icebergCompaction",
+        ),
+        (COMPACTION, document(tiers=[]), "list of 1 to 8"),
+        (COMPACTION, document(tiers=[{"belowBytes": 2048}]), "exactly belowBytes and targetBytes"),
+        (
+            COMPACTION,
+            document(tiers=[{"belowBytes": 2048, "targetBytes": 2048}]),
+            "greater than its belowBytes",
+        ),
+        (COMPACTION, document(tiers=[{"belowBytes": 1, "targetBytes": 2048}]), "between 1024"),
+        (
+            COMPACTION,
+            document(
+                tiers=[
+                    {"belowBytes": 4096, "targetBytes": 8192},
+                    {"belowBytes": 4096, "targetBytes": 9000},
+                ]
+            ),
+            "greater than the tier before it",
+        ),
+        (SNAPSHOTS, document(minSnapshotsToKeep=0), "between 1 and"),
+        (SNAPSHOTS, document(maxSnapshotAgeHours=0), "between 1 and"),
+        (SNAPSHOTS, document(maxSnapshotAgeHours=1, maxSnapshotAgeSeconds=3600), "say the same thing"),
+        (SNAPSHOTS, document(maxSnapshotAgeSeconds=3599), "unsafe"),
+        (UNREFERENCED, document(unreferencedDays=0), "between 1 and"),
+        (UNREFERENCED, document(nonCurrentDays=1, nonCurrentSeconds=86400), "say the same thing"),
+        ("icebergSort", document(), "unknown policy type 'icebergSort'"),
+        (COMPACTION, {"settings": {}}, 'write "enabled" or "disabled"'),
+        (COMPACTION, {"status": "on"}, 'write "enabled" or "disabled"'),
+        (COMPACTION, {"status": "enabled", "setting": {}}, "unknown member 'setting'"),
+        (COMPACTION, {"status": "enabled", "settings": []}, "must be a JSON object"),
+        (COMPACTION, [], "a policy is a JSON object"),
+    ],
+)
+def test_a_wrong_document_is_refused_with_what_is_wrong(kind, given, message):
+    with pytest.raises(Invalid, match=r".*" + message.replace("(", r"\(")):
+        validate(kind, given, allow_unsafe=False)
+
+
+def test_a_disabled_policy_needs_no_settings():
+    assert validate(COMPACTION, {"status": "disabled"}, allow_unsafe=False) == {
+        "status": "disabled",
+        "settings": {},
+    }
+
+
+def test_null_settings_are_dropped():
+    given = document(targetFileSizeMB=None, minInputFiles=3)
+    assert validate(COMPACTION, given, allow_unsafe=False) == document(minInputFiles=3)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"unreferencedSeconds": 1},
+        {"nonCurrentSeconds": 86_399},
+        {"unreferencedSeconds": 43_200, "nonCurrentSeconds": 43_199},
+    ],
+)
+def test_maint_A1_ages_under_a_day_are_refused_unless_unsafe_is_allowed(settings):
+    with pytest.raises(Invalid, match="commits in flight"):
+        validate(UNREFERENCED, document(**settings), allow_unsafe=False)
+    assert validate(UNREFERENCED, document(**settings), allow_unsafe=True) == document(**settings)
+
+
+def test_maint_A1_no_mix_of_allowed_levels_gets_below_a_day():
+    bucket = validate(
+        UNREFERENCED, document(unreferencedSeconds=0, nonCurrentSeconds=86_400), allow_unsafe=False
+    )
+    table = validate(UNREFERENCED, document(unreferencedSeconds=86_400), allow_unsafe=False)
+    with pytest.raises(Invalid, match="add up to 0 s"):
+        validate(UNREFERENCED, document(nonCurrentSeconds=0), allow_unsafe=False)
+    policy = unreferenced(bucket, {}, table)
+    assert policy.unreferenced_seconds + policy.noncurrent_seconds == 172_800
+
+
+def test_a_nearer_level_overrides_setting_by_setting():
+    bucket = document(targetFileSizeMB=128, minInputFiles=7)
+    namespace = document(minInputFiles=3)
+    table = {"status": "disabled", "settings": {"triggerFileCount": 2}}
+    policy = compaction(bucket, namespace, table)
+    assert policy.disabled_reason == "the policy is disabled"
+    assert (policy.target_file_size_bytes, policy.min_input_files, policy.trigger_file_count) == (
+        128 * MIB,
+        3,
+        2,
+    )
+
+
+def test_a_nearer_level_enables_again():
+    assert compaction({"status": "disabled", "settings": {}}, document()).enabled
+
+
+def test_hours_at_a_nearer_level_override_seconds_of_a_wider_one():
+    policy = snapshots(document(maxSnapshotAgeSeconds=7200), document(maxSnapshotAgeHours=5))
+    assert policy.max_snapshot_age_ms == 5 * 3600 * 1000
+
+
+def test_tiers_overrule_the_target_size_beside_them_and_of_wider_levels():
+    tiers = [{"belowBytes": 4096, "targetBytes": 8192}]
+    for layers in (
+        [document(tiers=tiers, targetFileSizeMB=128)],
+        [document(targetFileSizeMB=128), document(tiers=tiers)],
+    ):
+        policy = compaction(*layers)
+        assert policy.tiers == (Tier(below_bytes=4096, target_bytes=8192),)
+        assert policy.target_file_size_bytes == 8192
+
+
+def test_a_nearer_target_size_replaces_tiers_of_a_wider_level():
+    policy = compaction(
+        document(tiers=[{"belowBytes": 4096, "targetBytes": 8192}]), document(targetFileSizeMB=64)
+    )
+    assert policy.tiers == (Tier(below_bytes=32 * MIB, target_bytes=64 * MIB),)
+
+
+def test_the_order_is_table_policy_property_namespace_bucket_default():
+    properties = {"history.expire.min-snapshots-to-keep": "4"}
+    bucket, namespace = document(minSnapshotsToKeep=2), document(minSnapshotsToKeep=3)
+    assert snapshots(bucket, namespace, {}).min_snapshots_to_keep == 3
+    assert snapshots(bucket, namespace, {}, properties=properties).min_snapshots_to_keep == 4
+    assert (
+        snapshots(
+            bucket, namespace, document(minSnapshotsToKeep=5), properties=properties
+        ).min_snapshots_to_keep
+        == 5
+    )
+
+
+def test_iceberg_properties_are_respected():
+    policy = snapshots(
+        {},
+        properties={
+            "history.expire.max-snapshot-age-ms": "7200000",
+            "history.expire.min-snapshots-to-keep": "9",
+            "history.expire.max-ref-age-ms": "10800000",
+        },
+    )
+    assert (policy.max_snapshot_age_ms, policy.min_snapshots_to_keep, policy.max_ref_age_ms) == (
+        7200000,
+        9,
+        10800000,
+    )
+    target = compaction({}, properties={"write.target-file-size-bytes": str(128 * MIB)})
+    assert target.target_file_size_bytes == 128 * MIB
+
+
+def test_a_property_never_goes_below_the_floor_and_nonsense_is_ignored_with_a_note():
+    policy = snapshots(
+        {},
+        properties={
+            "history.expire.max-snapshot-age-ms": "1",
+            "history.expire.min-snapshots-to-keep": "many",
+        },
+    )
+    assert (policy.max_snapshot_age_ms, policy.min_snapshots_to_keep) == (3600_000, 1)
+    assert policy.notes == (
+        "table property history.expire.max-snapshot-age-ms is 1, below the floor: 3600000 used",
+        "table property history.expire.min-snapshots-to-keep is 'many', not a positive whole number: ignored",
+    )
+
+
+def test_maint_A10_gc_enabled_false_stops_what_deletes_but_not_compaction():
+    properties = {"gc.enabled": "False"}
+    reason = "the table property gc.enabled is false: its files may belong to another table"
+    assert snapshots(document(), properties=properties).disabled_reason == reason
+    assert unreferenced(document(), properties=properties).disabled_reason == reason
+    assert compaction(document(), properties=properties).disabled_reason is None
+
+
+def test_explain_names_the_source_of_every_value():
+    layers = [
+        ("bucket", document(minSnapshotsToKeep=2)),
+        ("namespace", {}),
+        ("table", document(maxSnapshotAgeHours=9)),
+    ]
+    assert explain(SNAPSHOTS, layers, {"history.expire.min-snapshots-to-keep": "3"}) == {
+        "status": Sourced("enabled", "table"),
+        "minSnapshotsToKeep": Sourced(3, "property history.expire.min-snapshots-to-keep"),
+        "maxSnapshotAgeHours": Sourced(9, "table"),
+        "intervalSeconds": Sourced(3600, "default"),
+    }
