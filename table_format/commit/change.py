@@ -3,10 +3,16 @@
 A change is a value; sending it, and deciding what becomes of its files, is `table_format.commit.retry`'s work.
 """
 
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from table_format.errors import TableFormatError
+from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.metadata.document import TableMetadata
+
+_log = logging.getLogger(__name__)
 
 MAIN = "main"
 
@@ -36,3 +42,13 @@ def assert_same_table(metadata: TableMetadata) -> list[JsonObject]:
 def assert_ref(name: str, snapshot_id: int | None) -> JsonObject:
     """The requirement that a branch or tag is where it was; None: that it does not exist."""
     return {"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": snapshot_id}
+
+
+def delete_quietly(store: ObjectStore, paths: Sequence[str]) -> None:
+    """Delete files that nothing refers to; what cannot be deleted now is found as unreferenced later."""
+    if not paths:
+        return
+    try:
+        store.delete_many(paths)
+    except TableFormatError as error:
+        _log.warning("left %d unreferenced metadata files behind: %s", len(paths), error)

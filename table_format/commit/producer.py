@@ -4,16 +4,15 @@ Owns ids, file names, sequence number and time of a new snapshot. What goes into
 `rewrite`. When building fails midway, the files of this attempt are deleted: nothing refers to them yet.
 """
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
 from table_format.catalog import LoadedTable
 from table_format.clock import Clock, Ids
-from table_format.commit.change import MAIN, Change, assert_ref, assert_same_table
+from table_format.commit.change import MAIN, Change, assert_ref, assert_same_table, delete_quietly
 from table_format.commit.summary import Changes, FileCounts, Operation, summarise
-from table_format.errors import Internal, TableFormatError, Unsupported
+from table_format.errors import Internal, Unsupported
 from table_format.ident import join
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
@@ -21,8 +20,6 @@ from table_format.manifest.entries import DataFile, ManifestContent, ManifestEnt
 from table_format.manifest.lists import write_manifest_list
 from table_format.manifest.write import write_manifest
 from table_format.metadata.document import TableMetadata
-
-_log = logging.getLogger(__name__)
 
 _ID_TRIES = 100
 MAX_ENTRIES = 10_000
@@ -174,13 +171,3 @@ class SnapshotProducer:
             "manifest-list": manifest_list,
             "schema-id": self.metadata.current_schema_id,
         }
-
-
-def delete_quietly(store: ObjectStore, paths: Sequence[str]) -> None:
-    """Delete files that nothing refers to; what cannot be deleted now is found as unreferenced later."""
-    if not paths:
-        return
-    try:
-        store.delete_many(paths)
-    except TableFormatError as error:
-        _log.warning("left %d unreferenced metadata files behind: %s", len(paths), error)

@@ -12,8 +12,7 @@ from typing import TypeAlias
 
 from table_format.catalog import LoadedTable, TableCatalog
 from table_format.clock import Clock, Ids
-from table_format.commit.change import MAIN, Change
-from table_format.commit.producer import delete_quietly
+from table_format.commit.change import MAIN, Change, delete_quietly
 from table_format.errors import (
     CommitFailed,
     CommitStateUnknown,
