@@ -118,6 +118,21 @@ class LimitSettings(_Group):
         24, ge=1, description="How long the outcome of a request with an Idempotency-Key is kept."
     )
 
+    @property
+    def max_body_bytes(self) -> int:
+        """`max_body_mb` in bytes."""
+        return self.max_body_mb << 20
+
+    @property
+    def max_metadata_bytes(self) -> int:
+        """`max_metadata_mb` in bytes."""
+        return self.max_metadata_mb << 20
+
+    @property
+    def document_cache_bytes(self) -> int:
+        """`document_cache_mb` in bytes."""
+        return self.document_cache_mb << 20
+
 
 class TelemetrySettings(_Group):
     """Logs and metrics."""

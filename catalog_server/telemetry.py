@@ -1,61 +1,114 @@
-"""Logs and metrics of every process: structlog to standard error, one Prometheus registry with all names.
+"""Logs and metrics: how log lines look, and every metric the server has, in one list.
 
-Standard output belongs to the program's answers (the `ready` line, JSON), so logs never go there.
+Not here: what is logged or counted where. The registry is per process.
 """
 
 import logging
 import sys
-from typing import Any
+from dataclasses import dataclass
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 REGISTRY = CollectorRegistry()
-ProcessCollector(registry=REGISTRY)
-PlatformCollector(registry=REGISTRY)
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 REQUESTS = Counter(
-    "frazil_http_requests", "Requests answered.", ["door", "method", "status"], registry=REGISTRY
+    "frazil_requests_total",
+    "Requests answered, by part of the server, method and status (0: the client went away).",
+    ("door", "method", "status"),
+    registry=REGISTRY,
 )
 REQUEST_SECONDS = Histogram(
-    "frazil_http_request_seconds",
-    "Time from the first byte of a request to the last of its answer.",
-    ["door", "method"],
-    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+    "frazil_request_seconds",
+    "Time from a request's head to the end of its answer.",
+    ("door", "method"),
+    buckets=_SECONDS,
+    registry=REGISTRY,
+)
+COMMITS = Counter(
+    "frazil_commits_total",
+    "Table commits by outcome: applied, refused (certainly not applied), unknown.",
+    ("outcome",),
+    registry=REGISTRY,
+)
+COMMIT_SECONDS = Histogram(
+    "frazil_commit_seconds",
+    "Time of a table commit in the server, waiting for its turn included.",
+    buckets=_SECONDS,
+    registry=REGISTRY,
+)
+COMMIT_RACES = Counter(
+    "frazil_commit_races_lost_total",
+    "Commit attempts that found the pointer moved and were tried again or given up.",
+    registry=REGISTRY,
+)
+DOCUMENT_CACHE_BYTES = Gauge(
+    "frazil_document_cache_bytes",
+    "Memory taken by table metadata kept between requests, estimated.",
+    registry=REGISTRY,
+)
+DOCUMENT_LOADS = Counter(
+    "frazil_document_loads_total",
+    "Table metadata asked for, by where it was found: memory or store.",
+    ("found",),
     registry=REGISTRY,
 )
 
 
-def configure_logging(level: str, log_format: str) -> None:
-    """Send structlog and the standard library's logging to standard error, as text or JSON lines."""
-    as_json = log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
-    shared: list[Any] = [
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric as the reference page shows it."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    description: str
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric("frazil_requests_total", "counter", ("door", "method", "status"), "Requests answered."),
+    Metric("frazil_request_seconds", "histogram", ("door", "method"), "Time per request."),
+    Metric("frazil_commits_total", "counter", ("outcome",), "Table commits by outcome."),
+    Metric("frazil_commit_seconds", "histogram", (), "Time per table commit."),
+    Metric("frazil_commit_races_lost_total", "counter", (), "Commit attempts that lost the race."),
+    Metric("frazil_document_cache_bytes", "gauge", (), "Memory taken by cached table metadata."),
+    Metric("frazil_document_loads_total", "counter", ("found",), "Table metadata loads by source."),
+)
+"""Every metric by its public name; a test holds this list and the registry together."""
+
+
+def configure_logging(level: str, form: str) -> None:
+    """Send log lines of this process to standard error.
+
+    `form` is `json`, `text`, or `auto`: text on a terminal, else json.
+    """
+    number = getattr(logging, level.upper())
+    as_text = form == "text" or (form == "auto" and sys.stderr.isatty())
+    renderer: structlog.typing.Processor = (
+        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        if as_text
+        else structlog.processors.JSONRenderer()
+    )
+    shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
+        structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
     ]
-    threshold = logging.getLevelNamesMapping()[level.upper()]
+    if not as_text:
+        shared.append(structlog.processors.format_exc_info)
     structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        processors=[*shared, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
-    renderer: list[Any] = (
-        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-        if as_json
-        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
-    )
+    # Libraries log through the standard library: the same lines, warnings and worse only.
+    formatter = structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processor=renderer)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer],
-        )
-    )
+    handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers = [handler]
-    root.setLevel(threshold)
-    # Libraries that tell about every step of theirs are heard only when something is wrong.
-    for chatty in ("uvicorn", "alembic", "apscheduler", "urllib3"):
-        logging.getLogger(chatty).setLevel(max(threshold, logging.WARNING))
+    root.setLevel(max(number, logging.WARNING))

@@ -17,15 +17,17 @@ from catalog_server.services import commit_plan, commit_unit, locations, names
 from catalog_server.services.commit_plan import Current, Planned, Surroundings, TableChange
 from catalog_server.services.commit_queue import CommitQueues
 from catalog_server.services.commit_unit import AlreadyAnswered, LostRace, Part
-from catalog_server.services.documents import Document, DocumentCache, Stores
+from catalog_server.services.documents import Document, DocumentCache
 from catalog_server.services.handles import Bucket, RequestKey, TableHandle
 from catalog_server.services.metadata_files import MetadataFiles
 from catalog_server.services.principals import Principal
 from catalog_server.services.replays import Replays, key_row
+from catalog_server.services.stores import Stores
 from catalog_server.store import pointers, tables
 from catalog_server.store.engine import Database
 from catalog_server.store.namespaces import missing as missing_namespace
 from catalog_server.store.tables import TableRow
+from catalog_server.telemetry import COMMIT_RACES, COMMIT_SECONDS, COMMITS
 from table_format.clock import Clock, Ids
 from table_format.errors import (
     CommitFailed,
@@ -210,10 +212,25 @@ class CommitService:
 
     async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a commit to its end even if the client goes away: half a commit is a file nobody cleans up."""
-        task = asyncio.get_running_loop().create_task(work)
+        task = asyncio.get_running_loop().create_task(self._measured(work))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return await asyncio.shield(task)
+
+    async def _measured(self, work: Coroutine[Any, Any, T]) -> T:
+        started = self._clock.monotonic()
+        outcome = "refused"
+        try:
+            result = await work
+        except CommitStateUnknown:
+            outcome = "unknown"
+            raise
+        else:
+            outcome = "applied"
+            return result
+        finally:
+            COMMITS.labels(outcome).inc()
+            COMMIT_SECONDS.observe(self._clock.monotonic() - started)
 
     async def _commit(self, request: _Request) -> list[TableHandle]:
         bucket = request.bucket
@@ -228,7 +245,7 @@ class CommitService:
                 try:
                     return await self._carry_out(request, planned)
                 except LostRace:
-                    continue
+                    COMMIT_RACES.inc()
                 except AlreadyAnswered:
                     return await self._answer_of_the_other(request)
         raise CommitFailed(

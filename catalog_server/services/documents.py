@@ -8,23 +8,16 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Protocol
+from concurrent.futures import Executor
 
+from catalog_server.services.stores import Stores
+from catalog_server.telemetry import DOCUMENT_CACHE_BYTES, DOCUMENT_LOADS
 from table_format.errors import Invalid, NoSuchFile, TooLarge
-from table_format.io.store import ObjectStore
 from table_format.metadata import codec
 from table_format.metadata.document import TableMetadata
 
 # Parsed JSON in Python takes several times the room of its text (measured: 5 to 9 times).
 _PARSED_FACTOR = 7
-
-
-class Stores(Protocol):
-    """Where to find the object store of a location."""
-
-    def __call__(self, location: str) -> ObjectStore:
-        """The store that holds the location."""
-        ...
 
 
 class Document:
@@ -57,16 +50,15 @@ class Document:
 class DocumentCache:
     """Loads documents, each at most once at a time. Used on the event loop only."""
 
-    def __init__(self, stores: Stores, *, max_bytes: int, max_metadata_bytes: int) -> None:
+    def __init__(self, stores: Stores, threads: Executor, *, max_bytes: int, max_metadata_bytes: int) -> None:
         self._stores = stores
+        self._threads = threads
         self._max_bytes = max_bytes
         self._max_metadata_bytes = max_metadata_bytes
         self._documents: OrderedDict[str, Document] = OrderedDict()
         self._loading: dict[str, asyncio.Task[Document]] = {}
         self._weights: dict[str, int] = {}
         self._total = 0
-        self.hits = 0
-        self.misses = 0
 
     def peek(self, location: str) -> Document | None:
         """The document if it is in memory."""
@@ -84,6 +76,7 @@ class DocumentCache:
         while self._total > self._max_bytes and self._documents:
             location, _ = self._documents.popitem(last=False)
             self._total -= self._weights.pop(location)
+        DOCUMENT_CACHE_BYTES.set(self._total)
 
     def _weigh(self, document: Document) -> None:
         weight = document.weight
@@ -100,11 +93,11 @@ class DocumentCache:
         """
         known = self.peek(location)
         if known is not None:
-            self.hits += 1
+            DOCUMENT_LOADS.labels("memory").inc()
             return known
         task = self._loading.get(location)
         if task is None:
-            self.misses += 1
+            DOCUMENT_LOADS.labels("store").inc()
             task = asyncio.get_running_loop().create_task(self._read(location))
             self._loading[location] = task
             task.add_done_callback(lambda _: self._loading.pop(location, None))
@@ -112,13 +105,15 @@ class DocumentCache:
         return await asyncio.shield(task)
 
     async def _read(self, location: str) -> Document:
-        document = await asyncio.to_thread(self._fetch, location)
+        document = await asyncio.get_running_loop().run_in_executor(self._threads, self._fetch, location)
         self.put(document)
         return document
 
     def _fetch(self, location: str) -> Document:
         try:
-            metadata = codec.read(self._stores(location), location, max_bytes=self._max_metadata_bytes)
+            metadata = codec.read(
+                self._stores.store_for(location), location, max_bytes=self._max_metadata_bytes
+            )
         except NoSuchFile:
             raise NoSuchFile(f"Failed to open input stream for file: {location}") from None
         except TooLarge:

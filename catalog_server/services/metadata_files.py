@@ -8,7 +8,8 @@ from typing import TypeVar
 import structlog
 
 from catalog_server.services.commit_plan import Planned
-from catalog_server.services.documents import Document, Stores
+from catalog_server.services.documents import Document
+from catalog_server.services.stores import Stores
 from table_format.clock import Ids
 from table_format.errors import TableFormatError
 from table_format.metadata import codec
@@ -48,7 +49,7 @@ class MetadataFiles:
             return None
 
         def work() -> Document:
-            raw = codec.write(self._stores(location), location, part.metadata)
+            raw = codec.write(self._stores.store_for(location), location, part.metadata)
             return Document(location, raw, part.metadata)
 
         return await self._in_thread(work)
@@ -62,7 +63,7 @@ class MetadataFiles:
 
         def work() -> None:
             for path in paths:
-                for failure in self._stores(path).delete_many([path]):
+                for failure in self._stores.store_for(path).delete_many([path]):
                     _log.warning("metadata_file_not_deleted", path=failure.path, reason=failure.reason)
 
         if not paths:

@@ -71,7 +71,7 @@ class PolicyService:
         kind = rules.policy_type(policy_type)
         return _view(scope, await self._database.read(_get, scope, kind))
 
-    async def list(self, principal: Principal, scope: PolicyScope) -> list[PolicyView]:
+    async def list(self, principal: Principal, scope: PolicyScope) -> Sequence[PolicyView]:
         """All policies set at exactly that scope.
 
         Raises:
@@ -113,7 +113,9 @@ class PolicyService:
         author = (principal.name, self._clock.now_ms())
         await self._database.write(_delete, scope, kind, author, if_version)
 
-    async def effective(self, principal: Principal, bucket: str, ident: TableIdent) -> list[EffectivePolicy]:
+    async def effective(
+        self, principal: Principal, bucket: str, ident: TableIdent
+    ) -> Sequence[EffectivePolicy]:
         """What is in force for a table, for every type of policy.
 
         Raises:

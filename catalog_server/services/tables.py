@@ -1,6 +1,5 @@
 """Tables: create, stage, load, list, rename, drop, purge, register. Commits are in `commits`."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -220,7 +219,7 @@ class TableService:
             raise rows.taken(ident)
         location = fresh if spec.location is None else three_slashes(spec.location)
         locations.check_inside(owner.location, location)
-        metadata = await asyncio.to_thread(self._document, spec, location)
+        metadata = await self._commits.in_thread(lambda: self._document(spec, location))
         for place in locations.places(metadata):
             locations.check_inside(owner.location, place)
         await self._database.read(rows.refuse_overlap, locations.places(metadata), None)

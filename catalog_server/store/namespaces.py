@@ -99,6 +99,12 @@ def children(
     return [_namespace(row) for row in connection.execute(query)]
 
 
+def ids(connection: Connection) -> dict[tuple[int, str], int]:
+    """Ids of all namespaces by bucket id and key."""
+    rows = connection.execute(select(namespaces.c.bucket_id, namespaces.c.key, namespaces.c.id))
+    return {(row.bucket_id, row.key): row.id for row in rows}
+
+
 def drop(connection: Connection, bucket_id: int, namespace: Namespace) -> None:
     """Delete an empty namespace and the policies on it.
 

@@ -1,0 +1,253 @@
+"""Builds the server's parts and puts them together; the one place that knows them all.
+
+`build` opens nothing; `Platform.start` does, and finds out what is wrong with the surroundings.
+"""
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from catalog_server.services.buckets import BucketService
+from catalog_server.services.commits import CommitLimits, CommitService
+from catalog_server.services.documents import DocumentCache
+from catalog_server.services.job_context import DatabaseJobContext, DatabaseUnreferencedLog
+from catalog_server.services.jobs import JobService
+from catalog_server.services.namespaces import NamespaceService
+from catalog_server.services.policies import PolicyService
+from catalog_server.services.port import InProcessCatalog
+from catalog_server.services.principals import SYSTEM
+from catalog_server.services.stores import Stores
+from catalog_server.services.tables import TableService
+from catalog_server.settings import Settings, StartError
+from catalog_server.store import buckets as bucket_rows
+from catalog_server.store import idempotency
+from catalog_server.store.engine import Database
+from maintenance.ports import Job, JobSettings
+from table_format.clock import Clock, Ids, SystemClock, SystemIds
+from table_format.errors import AlreadyExists, Invalid, NoSuchWarehouse
+from table_format.io import resolve
+from table_format.io.store import ObjectStore
+
+_STORAGE_THREADS = 32
+_HOUR_MS = 3_600_000
+
+
+class DataDirInUse(StartError):
+    """Another server runs on the data directory."""
+
+
+class DataDirNotWritable(StartError):
+    """The data directory can not be made or written to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """Everything the server is made of."""
+
+    settings: Settings
+    clock: Clock
+    ids: Ids
+    database: Database
+    stores: Stores
+    threads: ThreadPoolExecutor
+    documents: DocumentCache
+    buckets: BucketService
+    namespaces: NamespaceService
+    tables: TableService
+    commits: CommitService
+    policies: PolicyService
+    jobs: JobService
+
+    async def start(self) -> None:
+        """Open the database, bring it up to date, make the default bucket.
+
+        Raises:
+            StartError: one line that says what is wrong.
+        """
+        check_writable(self.settings.server.data_dir)
+        await asyncio.to_thread(self.database.start)
+        await self._make_default_bucket()
+        kept_ms = self.settings.limits.idempotency_hours * _HOUR_MS
+        await self.database.write(idempotency.forget_before, self.clock.now_ms() - kept_ms)
+
+    async def close(self) -> None:
+        """Finish the commits in flight and close everything."""
+        await self.commits.drain()
+        await self.database.close()
+        self.threads.shutdown(wait=True)
+
+    async def ready(self) -> None:
+        """Whether requests can be served.
+
+        Raises:
+            Unavailable: the database does not answer.
+            NoSuchWarehouse: the default bucket is missing.
+        """
+        await self.buckets.get(SYSTEM, self.buckets.default_name)
+
+    def catalog(self, bucket: str) -> InProcessCatalog:
+        """The catalog for jobs on one bucket; to be called on the event loop, used off it."""
+        return InProcessCatalog(
+            loop=asyncio.get_running_loop(),
+            bucket=bucket,
+            namespaces=self.namespaces,
+            tables=self.tables,
+            commits=self.commits,
+        )
+
+    def job_context(self, job: Job, owner: str) -> DatabaseJobContext:
+        """The surroundings of a claimed job; to be called on the event loop, used off it.
+
+        Raises:
+            NoSuchWarehouse: the job's bucket is gone.
+        """
+        bucket = self.database.read_now(bucket_rows.by_id, job.bucket_id)
+        return DatabaseJobContext(
+            job=job,
+            owner=owner,
+            catalog=self.catalog(bucket.name),
+            clock=self.clock,
+            ids=self.ids,
+            settings=JobSettings(allow_unsafe=self.settings.maintenance.allow_unsafe),
+            unreferenced=DatabaseUnreferencedLog(self.database),
+            stores=self.stores,
+            database=self.database,
+            policies=self.policies,
+        )
+
+    async def _make_default_bucket(self) -> None:
+        name = self.settings.storage.default_bucket
+        try:
+            await self.buckets.get(SYSTEM, name)
+        except NoSuchWarehouse:
+            location = self.settings.storage.default_bucket_location or _uri(
+                self.settings.server.data_dir / "warehouse"
+            )
+            try:
+                await self.buckets.create(SYSTEM, name, location=location)
+            except Invalid as error:
+                raise StartError(
+                    f"the default bucket can not be made: {error.message}; choose another data directory "
+                    "or set storage.default_bucket_location"
+                ) from None
+            except AlreadyExists as error:
+                # Another process that starts at the same time may have made it: then it is there now.
+                await self._must_exist(name, error)
+
+    async def _must_exist(self, name: str, error: AlreadyExists) -> None:
+        try:
+            await self.buckets.get(SYSTEM, name)
+        except NoSuchWarehouse:
+            raise StartError(f"the default bucket can not be made: {error.message}") from None
+
+
+def build(
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    store_for: Callable[[str], ObjectStore] | None = None,
+) -> Platform:
+    """Put a platform together; tests give their own clock, ids and stores.
+
+    Raises:
+        SettingsError: the database is of a kind that is not supported.
+    """
+    clock, ids = clock or SystemClock(), ids or SystemIds()
+    limits = settings.limits
+
+    def configured(location: str) -> ObjectStore:
+        return resolve.store_for(location, settings.storage.properties)
+
+    stores = Stores(store_for or configured)
+    database = Database(
+        settings.database_path,
+        busy_timeout_seconds=settings.database.busy_timeout_seconds,
+        readers=settings.database.readers,
+        max_batch=settings.database.max_batch,
+        max_queued_writes=settings.database.max_queued_writes,
+    )
+    threads = ThreadPoolExecutor(_STORAGE_THREADS, thread_name_prefix="storage")
+    documents = DocumentCache(
+        stores,
+        threads,
+        max_bytes=limits.document_cache_bytes,
+        max_metadata_bytes=limits.max_metadata_bytes,
+    )
+    commits = CommitService(
+        database,
+        documents,
+        stores,
+        (clock, ids),
+        threads,
+        CommitLimits(
+            attempts=limits.commit_attempts,
+            queue=limits.commit_queue,
+            job_attempts=settings.maintenance.max_attempts,
+        ),
+    )
+    return Platform(
+        settings=settings,
+        clock=clock,
+        ids=ids,
+        database=database,
+        stores=stores,
+        threads=threads,
+        documents=documents,
+        buckets=BucketService(
+            database,
+            clock,
+            default_name=settings.storage.default_bucket,
+            root=_uri(settings.server.data_dir / "buckets"),
+        ),
+        namespaces=NamespaceService(database, clock),
+        tables=TableService(database, documents, commits, (clock, ids)),
+        commits=commits,
+        policies=PolicyService(database, documents, clock, allow_unsafe=settings.maintenance.allow_unsafe),
+        jobs=JobService(database, clock, max_attempts=settings.maintenance.max_attempts),
+    )
+
+
+def check_writable(data_dir: Path) -> None:
+    """Make the data directory, and see that files can be made in it.
+
+    Raises:
+        DataDirNotWritable: they can not.
+    """
+    probe = data_dir / f".probe-{os.getpid()}"
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise DataDirNotWritable(f"data directory {data_dir} is not writable: {error.strerror}") from None
+
+
+@contextmanager
+def serve_lock(settings: Settings) -> Iterator[None]:
+    """Hold the data directory against a second server; the system lets go when the process ends, however.
+
+    Raises:
+        DataDirInUse: another process holds it.
+        DataDirNotWritable: the lock can not be made.
+    """
+    check_writable(settings.server.data_dir)
+    path = settings.server.data_dir / "serve.lock"
+    with path.open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise DataDirInUse(
+                f"data directory {settings.server.data_dir} is in use by another frazil serve: "
+                "stop that one, or choose another with --data-dir"
+            ) from None
+        yield
+
+
+def _uri(path: Path) -> str:
+    return f"file://{os.path.abspath(path)}"

@@ -1,0 +1,105 @@
+"""The surroundings of one run of one job. Sync, usable from any thread but the event loop's."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+from catalog_server.services.policies import PolicyService
+from catalog_server.services.port import InProcessCatalog
+from catalog_server.services.stores import Stores
+from catalog_server.store import jobs, tables, unreferenced
+from catalog_server.store.engine import Database
+from maintenance.policies import Policy, PolicyType
+from maintenance.ports import Job, JobKind, JobSettings, Unreferenced
+from table_format.clock import Clock, Ids
+from table_format.errors import CommitFailed, NoSuchTable, Unavailable
+from table_format.io.store import ObjectStore
+from table_format.jsontypes import JsonObject
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseUnreferencedLog:
+    """`UnreferencedLog` in the database."""
+
+    database: Database
+
+    def known(self, table_uuid: str) -> Mapping[str, int]:
+        """First-seen milliseconds by path."""
+        return self.database.read_now(unreferenced.known, table_uuid)
+
+    def mark(self, table_uuid: str, files: Sequence[Unreferenced]) -> None:
+        """Add files; one that is known keeps its first_seen_ms."""
+        self.database.write_now(
+            unreferenced.mark, table_uuid, {file.path: file.first_seen_ms for file in files}
+        )
+
+    def forget(self, table_uuid: str, paths: Sequence[str]) -> None:
+        """Remove files that were deleted, or are referenced after all."""
+        self.database.write_now(unreferenced.forget, table_uuid, list(paths))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseJobContext:
+    """`JobContext` on the services of this process."""
+
+    job: Job
+    owner: str
+    catalog: InProcessCatalog
+    clock: Clock
+    ids: Ids
+    settings: JobSettings
+    unreferenced: DatabaseUnreferencedLog
+    stores: Stores
+    database: Database
+    policies: PolicyService
+
+    def store_for(self, location: str) -> ObjectStore:
+        """The object store that holds that location."""
+        return self.stores.store_for(location)
+
+    def policy(self, kind: JobKind) -> Policy:
+        """The policy in force for the job's table (read anew at every call).
+
+        Raises:
+            NoSuchTable: the table is gone.
+        """
+        row = self.database.read_now(tables.by_uuid, self.job.table_uuid)
+        if row is None:
+            raise NoSuchTable(f"Table does not exist: {self.job.ident}")
+        return self._wait(self.policies.in_force(row, PolicyType(kind.value)))
+
+    def still_leased(self) -> bool:
+        """Whether the lease is still ours by the database; False when that cannot be told."""
+        try:
+            return self.database.read_now(jobs.leased, self.job.id, self.owner, self.clock.now_ms())
+        except Unavailable:
+            return False
+
+    def other_table_locations(self) -> Sequence[str]:
+        """Places of all other tables, in any bucket, those dropped but not yet purged included."""
+        return self.database.read_now(_other_locations, self.job.table_uuid)
+
+    def save_plan(self, plan: JsonObject) -> None:
+        """Store what a later attempt must know, durably.
+
+        Raises:
+            CommitFailed: the lease was lost, so nothing was stored.
+            CommitStateUnknown: it may or may not be stored.
+        """
+        if not self.database.write_now(jobs.save_plan, self.job.id, self.owner, plan):
+            raise CommitFailed(f"job {self.job.id} belongs to another worker now: nothing was stored")
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self.catalog.loop).result()
+
+
+def _other_locations(connection: Connection, table_uuid: str) -> Sequence[str]:
+    return [
+        *tables.other_places(connection, table_uuid),
+        *jobs.unpurged_locations(connection, JobKind.PURGE.value, table_uuid),
+    ]
