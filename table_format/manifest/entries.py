@@ -14,6 +14,9 @@ from uuid import UUID
 PartitionValue: TypeAlias = "bool | int | float | str | bytes | Decimal | UUID | None"
 Partition: TypeAlias = tuple[PartitionValue, ...]
 
+UNASSIGNED = -1
+"""Sequence number of a manifest whose commit is not made yet; the manifest list puts the commit's in its place."""
+
 
 class Content(IntEnum):
     """Content of a file entry (field 134)."""

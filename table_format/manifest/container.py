@@ -1,0 +1,223 @@
+"""Avro object container files: header, blocks, compression codecs (Avro spec, "Object Container Files").
+
+What the blocks hold is `decode`'s and `encode`'s. A damaged or hostile file is `Invalid` after work in proportion to
+its size: every length is checked against what is left, and expansion has a limit.
+"""
+
+import bz2
+import hashlib
+import io
+import lzma
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import zstandard
+
+from table_format.errors import Invalid
+from table_format.jsontypes import JsonObject
+from table_format.manifest.decode import Malformed, Reader, read_bytes, read_count, read_long, read_string
+from table_format.manifest.encode import write_bytes, write_long
+
+MAGIC = b"Obj\x01"
+_SYNC_BYTES = 16
+_CRC_BYTES = 4
+_LEVEL = 1
+"""As Java: higher levels cost much more time and save next to nothing on manifests."""
+
+_FREE_EXPANSION = 16 << 20
+_MAX_RATIO = 1100
+"""Deflate cannot expand more than 1032 times; the other codecs could, and no manifest does."""
+_MAX_EXPANSION = 2 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """An opened file: its header, and the blocks still to be read."""
+
+    location: str
+    meta: Mapping[str, bytes]
+    schema: object
+    data: bytes
+    start: int
+    sync: bytes
+
+    def text(self, key: str) -> str | None:
+        """A header entry as text; None when it is missing or no text."""
+        try:
+            return self.meta[key].decode()
+        except (KeyError, UnicodeDecodeError):
+            return None
+
+    def _expect_sync(self, position: int) -> None:
+        if self.data[position : position + _SYNC_BYTES] != self.sync:
+            raise Malformed("the mark after a block is missing")
+
+    def blocks(self) -> Iterator[tuple[int, bytes]]:
+        """Number of records and expanded bytes of each block.
+
+        Raises:
+            Invalid: the file is cut off or damaged.
+        """
+        codec = self.text("avro.codec") or "null"
+        expand = _EXPANDERS.get(codec)
+        if expand is None:
+            raise Invalid(f"{self.location}: Avro codec {codec!r} is not known")
+        left = min(_MAX_EXPANSION, _FREE_EXPANSION + _MAX_RATIO * len(self.data))
+        position = self.start
+        while position < len(self.data):
+            try:
+                count, position = read_long(self.data, position)
+                packed, position = read_bytes(self.data, position)
+                self._expect_sync(position)
+                block = expand(packed, left)
+            except (
+                Malformed,
+                IndexError,
+                zlib.error,
+                OSError,
+                lzma.LZMAError,
+                EOFError,
+                ValueError,
+            ) as error:
+                raise _damaged(self.location, error) from None
+            except (zstandard.ZstdError, pa.ArrowException) as error:
+                raise _damaged(self.location, error) from None
+            position += _SYNC_BYTES
+            left -= len(block)
+            yield count, block
+
+
+def read_records(container: Container, read: Reader) -> Iterator[Any]:
+    """Every record of the file.
+
+    Raises:
+        Invalid: the file is cut off, damaged, or does not hold what its schema says.
+    """
+    number = 0
+    for count, block in container.blocks():
+        if not 0 <= count <= len(block):
+            raise Invalid(f"{container.location} is not a readable Avro file: a block has no {count} records")
+        position = 0
+        for number in range(number + 1, number + count + 1):  # noqa: B020 - it counts on over the blocks
+            try:
+                value, position = read(block, position)
+            except (Malformed, IndexError, ValueError, struct.error) as error:
+                reason = "it ends too early" if isinstance(error, IndexError | struct.error) else str(error)
+                raise Invalid(f"{container.location}: record {number} is not readable: {reason}") from None
+            yield value
+        if position != len(block):
+            raise Invalid(f"{container.location}: a block holds more than its {count} records")
+
+
+def _read_meta(data: bytes) -> tuple[dict[str, bytes], int]:
+    meta: dict[str, bytes] = {}
+    position = len(MAGIC)
+    while True:
+        count, position = read_count(data, position)
+        if count == 0:
+            return meta, position
+        for _ in range(count):
+            key, position = read_string(data, position)
+            meta[key], position = read_bytes(data, position)
+
+
+def _damaged(location: str, error: Exception) -> Invalid:
+    reason = "it is cut off" if isinstance(error, IndexError) else str(error)
+    return Invalid(f"{location} is not a readable Avro file: {reason}")
+
+
+def open_container(data: bytes, location: str) -> Container:
+    """Read the header.
+
+    Raises:
+        Invalid: not an Avro file.
+    """
+    if not data.startswith(MAGIC):
+        raise Invalid(f"{location} is not an Avro file")
+    try:
+        meta, position = _read_meta(data)
+        sync = data[position : position + _SYNC_BYTES]
+        schema = orjson.loads(meta.get("avro.schema", b""))
+    except (Malformed, IndexError, UnicodeDecodeError, orjson.JSONDecodeError) as error:
+        raise _damaged(location, error) from None
+    if len(sync) < _SYNC_BYTES:
+        raise Invalid(f"{location} is not a readable Avro file: it is cut off")
+    return Container(location, meta, schema, data, position + _SYNC_BYTES, sync)
+
+
+def build_container(
+    schema: JsonObject, meta: Mapping[str, str], blocks: Iterable[tuple[int, bytes]]
+) -> bytes:
+    """A whole file, deflated; the same content gives the same bytes."""
+    packed = [(count, _deflate(block)) for count, block in blocks]
+    entries = {
+        "avro.schema": orjson.dumps(schema),
+        "avro.codec": b"deflate",
+        **{key: value.encode() for key, value in meta.items()},
+    }
+    out = bytearray(MAGIC)
+    write_long(out, len(entries))
+    for key, value in entries.items():
+        write_bytes(out, key.encode())
+        write_bytes(out, value)
+    write_long(out, 0)
+    digest = hashlib.blake2b(bytes(out), digest_size=_SYNC_BYTES)
+    for _, block in packed:
+        digest.update(block)
+    sync = digest.digest()
+    out += sync
+    for count, block in packed:
+        write_long(out, count)
+        write_bytes(out, block)
+        out += sync
+    return bytes(out)
+
+
+def _deflate(block: bytes) -> bytes:
+    press = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return press.compress(block) + press.flush()
+
+
+def _within(block: bytes, limit: int) -> bytes:
+    if len(block) > limit:
+        raise Malformed("it expands to more than any manifest of its size would")
+    return block
+
+
+def _inflate(packed: bytes, limit: int) -> bytes:
+    return _within(zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, limit + 1), limit)
+
+
+def _unzstd(packed: bytes, limit: int) -> bytes:
+    with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(packed), read_across_frames=True) as reader:
+        return _within(reader.read(limit + 1), limit)
+
+
+def _unsnappy(packed: bytes, limit: int) -> bytes:
+    size = shift = 0
+    for byte in packed[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if size > limit or len(packed) <= _CRC_BYTES:
+        raise Malformed("it expands to more than any manifest of its size would")
+    block = pa.Codec("snappy").decompress(packed[:-_CRC_BYTES], decompressed_size=size, asbytes=True)
+    if zlib.crc32(block) != int.from_bytes(packed[-_CRC_BYTES:], "big"):
+        raise Malformed("a block does not have its checksum")
+    return bytes(block)
+
+
+_EXPANDERS: dict[str, Callable[[bytes, int], bytes]] = {
+    "null": _within,
+    "deflate": _inflate,
+    "zstandard": _unzstd,
+    "snappy": _unsnappy,
+    "bzip2": lambda packed, limit: _within(bz2.BZ2Decompressor().decompress(packed, limit + 1), limit),
+    "xz": lambda packed, limit: _within(lzma.LZMADecompressor().decompress(packed, limit + 1), limit),
+}

@@ -1,0 +1,138 @@
+"""Manifest lists: which manifests a snapshot has (Iceberg spec, "Manifest Lists")."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from table_format.errors import Invalid, Unsupported
+from table_format.io.store import ObjectStore
+from table_format.manifest import encode
+from table_format.manifest.avro import LIST_FIELDS, LIST_NAMES, SUMMARY_FIELDS, list_columns, list_schema
+from table_format.manifest.compiler import Compiled, Compiler, array_of, attributes, members
+from table_format.manifest.container import build_container, open_container, read_records
+from table_format.manifest.decode import Malformed, Reader
+from table_format.manifest.entries import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile
+from table_format.manifest.read import count_entries
+
+_COUNTS = (
+    "added_files_count",
+    "existing_files_count",
+    "deleted_files_count",
+    "added_rows_count",
+    "existing_rows_count",
+    "deleted_rows_count",
+)
+
+
+def read_manifest_list(store: ObjectStore, location: str) -> list[ManifestFile]:
+    """The manifests of a snapshot, in the list's order.
+
+    Raises:
+        NoSuchFile: the list is gone.
+        Invalid: it is cut off or damaged.
+    """
+    container = open_container(store.get(location), location)
+    try:
+        record = Compiler(ids=LIST_NAMES).compile(container.schema)
+        found = members(record, LIST_FIELDS, ("path", "length"), {"partitions": _summaries_reader})
+    except Malformed as error:
+        raise Invalid(f"{location} is not a manifest list: {error}") from None
+    return [_manifest_file(values, location) for values in read_records(container, attributes(found))]
+
+
+def _summaries_reader(compiled: Compiled) -> Reader:
+    if compiled.kind == "null":
+        return compiled.read
+    if compiled.kind != "array" or compiled.item is None:
+        raise Malformed(f"its schema has {compiled.kind} for the partition summaries")
+    read = attributes(members(compiled.item, SUMMARY_FIELDS, ("contains_null",), {}))
+
+    def read_summary(data: bytes, position: int) -> tuple[FieldSummary, int]:
+        values, position = read(data, position)
+        return FieldSummary(**values), position
+
+    return array_of(compiled, read_summary)
+
+
+def _manifest_file(values: dict[str, Any], location: str) -> ManifestFile:
+    content = values.pop("content", None) or 0
+    known = {name: value for name, value in values.items() if value is not None}
+    if not known.get("path") or "length" not in known or content not in (0, 1):
+        raise Invalid(f"{location}: a manifest in it has no path, no length or an unknown content")
+    known.setdefault("spec_id", 0)
+    return ManifestFile(content=ManifestContent(content), **known)
+
+
+def write_manifest_list(
+    store: ObjectStore,
+    location: str,
+    manifests: Sequence[ManifestFile],
+    *,
+    format_version: int,
+    snapshot_id: int,
+    parent_snapshot_id: int | None,
+    sequence_number: int,
+) -> None:
+    """Write the list; manifests of this commit get its sequence number.
+
+    Raises:
+        AlreadyExists: there is a file of that name.
+        Invalid: the manifests cannot all be in one list.
+        Unsupported: the format version is not written here.
+    """
+    if format_version not in (1, 2):
+        raise Unsupported(f"manifest lists of format version {format_version} are not written; use version 2")
+    _check_distinct(manifests, location)
+    columns = list_columns(format_version)
+    write = encode.record([column.writer() for column in columns])
+    block = bytearray()
+    for manifest in manifests:
+        if format_version == 1:
+            ready = _for_v1(manifest)
+        else:
+            ready = _for_v2(store, manifest, snapshot_id=snapshot_id, sequence_number=sequence_number)
+        try:
+            write(block, ready)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise Invalid(f"manifest {manifest.path} cannot be listed: {error}") from None
+    meta = {
+        "snapshot-id": str(snapshot_id),
+        "parent-snapshot-id": "null" if parent_snapshot_id is None else str(parent_snapshot_id),
+        **({"sequence-number": str(sequence_number)} if format_version > 1 else {}),
+        "format-version": str(format_version),
+    }
+    blocks = [(len(manifests), bytes(block))] if manifests else []
+    store.put(location, build_container(list_schema(columns), meta, blocks), if_absent=True)
+
+
+def _check_distinct(manifests: Sequence[ManifestFile], location: str) -> None:
+    seen: set[str] = set()
+    for manifest in manifests:
+        if manifest.path in seen:
+            raise Invalid(f"{location} would name manifest {manifest.path} twice, and so its rows")
+        seen.add(manifest.path)
+
+
+def _for_v1(manifest: ManifestFile) -> ManifestFile:
+    if manifest.content is not ManifestContent.DATA:
+        raise Invalid(f"delete manifest {manifest.path} cannot be in a table of format version 1")
+    return manifest
+
+
+def _for_v2(
+    store: ObjectStore, manifest: ManifestFile, *, snapshot_id: int, sequence_number: int
+) -> ManifestFile:
+    if any(getattr(manifest, name) is None for name in _COUNTS):
+        manifest = count_entries(store, manifest)
+    unassigned = UNASSIGNED in (manifest.sequence_number, manifest.min_sequence_number)
+    if unassigned and manifest.added_snapshot_id != snapshot_id:
+        raise Invalid(
+            f"manifest {manifest.path} of snapshot {manifest.added_snapshot_id} has no sequence number, "
+            f"and that of snapshot {snapshot_id} is not its own"
+        )
+    lowest, own = manifest.min_sequence_number, manifest.sequence_number
+    return replace(
+        manifest,
+        sequence_number=sequence_number if own == UNASSIGNED else own,
+        min_sequence_number=sequence_number if lowest == UNASSIGNED else lowest,
+    )

@@ -1,0 +1,199 @@
+"""Manifest files read into entries, with everything inherited that the spec lets a writer leave out.
+
+Tolerant of what other writers do (field names, missing header keys, lower-case formats, older versions); strict
+where a wrong guess would lose or double rows: a file that is shorter than its manifest list says, an entry without
+a sequence number that cannot inherit one.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from table_format.errors import Invalid
+from table_format.io.store import ObjectStore
+from table_format.manifest.avro import ENTRY_FIELDS, FILE_FIELDS, NAMES
+from table_format.manifest.compiler import Compiled, Compiler, attributes, members
+from table_format.manifest.container import Container, open_container, read_records
+from table_format.manifest.decode import Malformed, Reader
+from table_format.manifest.entries import (
+    Content,
+    DataFile,
+    ManifestContent,
+    ManifestEntry,
+    ManifestFile,
+    Status,
+)
+from table_format.manifest.partition import PartitionColumn, partition_columns, partition_reader
+from table_format.metadata.document import TableMetadata
+
+_STATUSES = tuple(Status)
+_CONTENTS = tuple(Content)
+
+
+def read_manifest(store: ObjectStore, manifest: ManifestFile, metadata: TableMetadata) -> list[ManifestEntry]:
+    """Every entry of the manifest, the deleted ones too, in its order.
+
+    Raises:
+        NoSuchFile: the manifest is gone.
+        Invalid: it is cut off, damaged, or contradicts the manifest list or the table.
+    """
+    container = _open(store, manifest)
+    columns = partition_columns(metadata, manifest.spec_id)
+    entries = []
+    row_id = manifest.first_row_id if manifest.content is ManifestContent.DATA else None
+    for number, raw in enumerate(read_records(container, _entry_reader(container, columns)), 1):
+        try:
+            entry = _entry(raw, manifest, row_id)
+        except Malformed as error:
+            raise Invalid(f"{manifest.path}: entry {number} {error}") from None
+        if row_id is not None and raw["data_file"].get("first_row_id") is None:
+            row_id += 0 if entry.status is Status.DELETED else entry.data_file.record_count
+        entries.append(entry)
+    return entries
+
+
+def count_entries(store: ObjectStore, manifest: ManifestFile) -> ManifestFile:
+    """The manifest with its counts of files and rows, read from the file itself (old lists may lack them).
+
+    Raises:
+        NoSuchFile: the manifest is gone.
+        Invalid: it is cut off or damaged.
+    """
+    files, rows = [0, 0, 0], [0, 0, 0]
+    for raw in _raw_entries(store, manifest):
+        status = raw["status"]
+        if status is None or not 0 <= status < len(_STATUSES):
+            raise Invalid(f"{manifest.path}: an entry has the unknown status {status}")
+        files[status] += 1
+        rows[status] += raw["data_file"]["record_count"]
+    return replace(
+        manifest,
+        existing_files_count=files[Status.EXISTING],
+        added_files_count=files[Status.ADDED],
+        deleted_files_count=files[Status.DELETED],
+        existing_rows_count=rows[Status.EXISTING],
+        added_rows_count=rows[Status.ADDED],
+        deleted_rows_count=rows[Status.DELETED],
+    )
+
+
+def describe_manifest(store: ObjectStore, path: str, *, added_snapshot_id: int | None) -> ManifestFile:
+    """A manifest that no manifest list describes (v1 snapshots may name their manifests directly).
+
+    Raises:
+        NoSuchFile: the manifest is gone.
+        Invalid: it is not a v1 manifest.
+    """
+    bare = ManifestFile(
+        path=path, length=store.head(path).size, spec_id=0, added_snapshot_id=added_snapshot_id
+    )
+    container = _open(store, bare)
+    if (container.text("format-version") or "1") != "1":
+        raise Invalid(f"{path} is not a manifest of format version 1, but no manifest list describes it")
+    spec_id = container.text("partition-spec-id") or "0"
+    if not spec_id.isdecimal():
+        raise Invalid(f"{path} has the partition spec id {spec_id!r} in its header")
+    return count_entries(store, replace(bare, spec_id=int(spec_id)))
+
+
+def _open(store: ObjectStore, manifest: ManifestFile) -> Container:
+    data = store.get(manifest.path)
+    # Avro has no end mark: a file cut off between two blocks would read as a manifest of fewer files.
+    if len(data) < manifest.length:
+        raise Invalid(
+            f"{manifest.path} is cut off: it has {len(data)} bytes of the {manifest.length} "
+            "that its manifest list gives"
+        )
+    return open_container(data, manifest.path)
+
+
+def _raw_entries(store: ObjectStore, manifest: ManifestFile) -> Iterator[dict[str, Any]]:
+    container = _open(store, manifest)
+    yield from read_records(container, _entry_reader(container, None))
+
+
+def _entry_reader(container: Container, columns: Sequence[PartitionColumn] | None) -> Reader:
+    def of_partition(compiled: Compiled) -> Reader:
+        return compiled.read if columns is None else partition_reader(compiled, columns)
+
+    def of_file(compiled: Compiled) -> Reader:
+        required = ("file_path", "file_format", "partition", "record_count", "file_size_in_bytes")
+        return _checked_file(
+            attributes(members(compiled, FILE_FIELDS, required, {"partition": of_partition}))
+        )
+
+    try:
+        record = Compiler(ids=NAMES).compile(container.schema)
+        return attributes(members(record, ENTRY_FIELDS, ("status", "data_file"), {"data_file": of_file}))
+    except Malformed as error:
+        raise Invalid(f"{container.location} is not a manifest of this table: {error}") from None
+
+
+def _checked_file(read: Reader) -> Reader:
+    def read_file(data: bytes, position: int) -> tuple[dict[str, Any], int]:
+        values, position = read(data, position)
+        if not values["file_path"] or not values["file_format"]:
+            raise Malformed("it has no file path or no file format")
+        if (values["record_count"] or 0) < 0 or (values["file_size_in_bytes"] or 0) < 0:
+            raise Malformed("it has a size below nought")
+        if values["record_count"] is None or values["file_size_in_bytes"] is None:
+            raise Malformed("it has no record count or no size")
+        return values, position
+
+    return read_file
+
+
+def _entry(raw: dict[str, Any], manifest: ManifestFile, row_id: int | None) -> ManifestEntry:
+    status = raw["status"]
+    if status is None or not 0 <= status < len(_STATUSES):
+        raise Malformed(f"has the unknown status {status}")
+    status = _STATUSES[status]
+    snapshot_id = raw.get("snapshot_id")
+    sequence, file_sequence = _sequences(raw, status, manifest)
+    return ManifestEntry(
+        status=status,
+        snapshot_id=manifest.added_snapshot_id if snapshot_id is None else snapshot_id,
+        sequence_number=sequence,
+        file_sequence_number=file_sequence,
+        data_file=_data_file(raw["data_file"], status, manifest, row_id),
+    )
+
+
+def _sequences(raw: dict[str, Any], status: Status, manifest: ManifestFile) -> tuple[int, int]:
+    sequence, file_sequence = raw.get("sequence_number"), raw.get("file_sequence_number")
+    # Manifests of v1 tables keep number 0 for ever; only added files may take the manifest's number.
+    if status is Status.ADDED or manifest.sequence_number == 0:
+        return (
+            manifest.sequence_number if sequence is None else sequence,
+            manifest.sequence_number if file_sequence is None else file_sequence,
+        )
+    if sequence is None:
+        if status is Status.EXISTING:
+            raise Malformed("is EXISTING without a sequence number, so which deletes apply to it is unknown")
+        sequence = manifest.sequence_number
+    # The field is younger than the format; before it, files kept the number of the commit that added them.
+    return sequence, sequence if file_sequence is None else file_sequence
+
+
+def _data_file(
+    values: dict[str, Any], status: Status, manifest: ManifestFile, row_id: int | None
+) -> DataFile:
+    content = values.get("content")
+    if content is None:
+        if manifest.content is ManifestContent.DELETES:
+            raise Malformed("is a delete file of unknown kind: it has no content")
+        content = 0
+    if not 0 <= content < len(_CONTENTS):
+        raise Malformed(f"has the unknown content {content}")
+    values = {
+        **values,
+        "content": _CONTENTS[content],
+        "file_format": values["file_format"].upper(),
+        "spec_id": manifest.spec_id,
+    }
+    own_row_id = values.get("first_row_id")
+    if manifest.first_row_id is None:
+        values["first_row_id"] = None
+    elif own_row_id is None and status is not Status.DELETED:
+        values["first_row_id"] = row_id
+    return DataFile(**values)

@@ -1,0 +1,226 @@
+"""Manifest files written: entries checked, encoded, summed up as the `ManifestFile` that a list will hold.
+
+An entry that another commit made keeps its own snapshot id and sequence numbers, written out: a manifest that let
+them be inherited again would make deletes apply to rows they do not concern.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from math import copysign, isnan
+from typing import Any
+
+import orjson
+
+from table_format.errors import Invalid, Unsupported
+from table_format.io.store import ObjectStore
+from table_format.manifest import encode
+from table_format.manifest.avro import data_file_columns, entry_schema
+from table_format.manifest.container import build_container
+from table_format.manifest.entries import (
+    UNASSIGNED,
+    Content,
+    DataFile,
+    FieldSummary,
+    ManifestContent,
+    ManifestEntry,
+    ManifestFile,
+    Partition,
+    Status,
+)
+from table_format.manifest.partition import (
+    PartitionColumn,
+    avro_fields,
+    partition_columns,
+    partition_writer,
+    source_schema,
+)
+from table_format.manifest.values import to_bytes
+from table_format.metadata.document import TableMetadata
+
+_BLOCK_BYTES = 256 << 10
+
+
+def write_manifest(
+    store: ObjectStore,
+    location: str,
+    entries: Sequence[ManifestEntry],
+    *,
+    metadata: TableMetadata,
+    spec_id: int,
+    content: ManifestContent,
+    snapshot_id: int,
+) -> ManifestFile:
+    """Write one manifest of the commit that makes `snapshot_id`.
+
+    The sequence numbers in the result are UNASSIGNED where the commit's will be.
+
+    Raises:
+        AlreadyExists: there is a file of that name.
+        Invalid: an entry cannot be in this manifest.
+        Unsupported: the table's format version is not written here.
+    """
+    version = metadata.format_version
+    if version not in (1, 2):
+        raise Unsupported(f"manifests of format version {version} are not written; use version 2")
+    _check(entries, location, version=version, spec_id=spec_id, content=content, snapshot_id=snapshot_id)
+    columns = partition_columns(metadata, spec_id)
+    fields = avro_fields(columns)
+    file_columns = data_file_columns(version, fields, partition_writer(columns))
+    write_file = encode.record([column.writer() for column in file_columns])
+    data = build_container(
+        entry_schema(version, file_columns),
+        _header(metadata, spec_id, content),
+        _blocks(entries, write_file, version, snapshot_id),
+    )
+    summaries = _summaries(columns, [entry.data_file.partition for entry in entries])
+    store.put(location, data, if_absent=True)
+    files = Counter(entry.status for entry in entries)
+    rows: Counter[Status] = Counter()
+    for entry in entries:
+        rows[entry.status] += entry.data_file.record_count
+    return ManifestFile(
+        path=location,
+        length=len(data),
+        spec_id=spec_id,
+        content=content,
+        sequence_number=0 if version == 1 else UNASSIGNED,
+        min_sequence_number=0 if version == 1 else _lowest(entries),
+        added_snapshot_id=snapshot_id,
+        added_files_count=files[Status.ADDED],
+        existing_files_count=files[Status.EXISTING],
+        deleted_files_count=files[Status.DELETED],
+        added_rows_count=rows[Status.ADDED],
+        existing_rows_count=rows[Status.EXISTING],
+        deleted_rows_count=rows[Status.DELETED],
+        partitions=summaries,
+    )
+
+
+def _header(metadata: TableMetadata, spec_id: int, content: ManifestContent) -> dict[str, str]:
+    schema = source_schema(metadata, spec_id)
+    return {
+        "schema": orjson.dumps(schema).decode(),
+        "schema-id": str(schema.get("schema-id", 0)),
+        "partition-spec": orjson.dumps(metadata.spec(spec_id)["fields"]).decode(),
+        "partition-spec-id": str(spec_id),
+        "format-version": str(metadata.format_version),
+        "content": content.name.lower(),
+    }
+
+
+def _lowest(entries: Sequence[ManifestEntry]) -> int:
+    """Lowest data sequence number of live files; files that inherit the commit's are not below any."""
+    known = [
+        entry.sequence_number
+        for entry in entries
+        if entry.sequence_number is not None and entry.status is not Status.DELETED
+    ]
+    return min(known, default=UNASSIGNED)
+
+
+def _check(
+    entries: Sequence[ManifestEntry],
+    location: str,
+    *,
+    version: int,
+    spec_id: int,
+    content: ManifestContent,
+    snapshot_id: int,
+) -> None:
+    if not entries:
+        raise Invalid(f"manifest {location} would be empty")
+    if version == 1 and content is not ManifestContent.DATA:
+        raise Invalid("a table of format version 1 has no delete files")
+    live: set[tuple[str, int | None]] = set()
+    for entry in entries:
+        file = entry.data_file
+        fault = _file_fault(file, spec_id, content) or _number_fault(entry, version, snapshot_id)
+        if entry.status is not Status.DELETED:
+            # Deletion vectors share a file and differ by their place in it.
+            key = (file.file_path, file.content_offset)
+            fault = fault or ("stands in it twice" if key in live else None)
+            live.add(key)
+        if fault is not None:
+            raise Invalid(f"manifest {location}: {entry.status.name} file {file.file_path} {fault}")
+
+
+def _file_fault(file: DataFile, spec_id: int, content: ManifestContent) -> str | None:
+    if file.spec_id != spec_id:
+        return f"belongs to partition spec {file.spec_id}, the manifest to {spec_id}"
+    if (file.content is Content.DATA) != (content is ManifestContent.DATA):
+        return f"holds {file.content.name}, the manifest {content.name}"
+    if file.content_offset is not None or file.content_size_in_bytes is not None:
+        return "is a deletion vector, which needs format version 3"
+    if file.content is Content.EQUALITY_DELETES and not file.equality_ids:
+        return "has equality deletes without equality ids"
+    if not file.file_path or file.record_count < 0 or file.file_size_in_bytes < 0:
+        return "has no path, or a size below nought"
+    return None
+
+
+def _number_fault(entry: ManifestEntry, version: int, snapshot_id: int) -> str | None:
+    if entry.status is not Status.EXISTING and entry.snapshot_id not in (None, snapshot_id):
+        return f"is of snapshot {entry.snapshot_id}, the manifest of {snapshot_id}"
+    if entry.status is Status.EXISTING and entry.snapshot_id is None:
+        return "has no snapshot id"
+    if version == 1:
+        numbers = (entry.sequence_number, entry.file_sequence_number)
+        return "has a sequence number, which format version 1 cannot hold" if any(numbers) else None
+    if entry.status is Status.ADDED:
+        # Which commit adds it is decided by the commit, even when its rows count as older.
+        return (
+            "has a file sequence number before its commit" if entry.file_sequence_number is not None else None
+        )
+    if entry.sequence_number is None or entry.file_sequence_number is None:
+        return "has no explicit sequence numbers"
+    return None
+
+
+def _blocks(
+    entries: Sequence[ManifestEntry], write_file: encode.Writer, version: int, snapshot_id: int
+) -> Iterator[tuple[int, bytes]]:
+    write_optional = encode.optional(encode.write_long)
+    write_snapshot_id = encode.write_long if version == 1 else write_optional
+    block, count = bytearray(), 0
+    for entry in entries:
+        try:
+            encode.write_long(block, entry.status)
+            write_snapshot_id(block, snapshot_id if entry.snapshot_id is None else entry.snapshot_id)
+            if version > 1:
+                write_optional(block, entry.sequence_number)
+                write_optional(block, entry.file_sequence_number)
+            write_file(block, entry.data_file)
+        except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            raise Invalid(f"file {entry.data_file.file_path} cannot be an entry: {error}") from None
+        count += 1
+        if len(block) >= _BLOCK_BYTES:
+            yield count, bytes(block)
+            block, count = bytearray(), 0
+    if count:
+        yield count, bytes(block)
+
+
+def _summaries(columns: Sequence[PartitionColumn], partitions: Sequence[Partition]) -> list[FieldSummary]:
+    return [
+        _summary(column, values)
+        for column, values in zip(columns, zip(*partitions, strict=True), strict=True)
+    ]
+
+
+def _summary(column: PartitionColumn, values: Sequence[Any]) -> FieldSummary:
+    present = [value for value in values if value is not None]
+    numbers = [value for value in present if not (isinstance(value, float) and isnan(value))]
+    bounds = (
+        (min(numbers, key=_order), max(numbers, key=_order)) if numbers and column.type is not None else None
+    )
+    return FieldSummary(
+        contains_null=len(present) < len(values),
+        contains_nan=len(numbers) < len(present),
+        lower_bound=to_bytes(column.type, bounds[0]) if bounds and column.type else None,
+        upper_bound=to_bytes(column.type, bounds[1]) if bounds and column.type else None,
+    )
+
+
+def _order(value: Any) -> Any:
+    # -0.0 equals 0.0, but lies before it.
+    return (value, copysign(1, value)) if isinstance(value, float) else value
