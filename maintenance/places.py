@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from table_format.errors import Invalid
-from table_format.ident import canonical, contains
+from table_format.ident import canonical, contains, strip_slash
 
 _ROOT_PROPERTIES: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path")
 
@@ -58,7 +58,7 @@ class References:
 def inside(location: str, path: str) -> bool:
     """Whether the path lies below the location; False for a path without a scheme or with a `..` segment."""
     try:
-        within = contains(location, path) and comparable(path) != comparable(location)
+        within = contains(location, path) and comparable(path) != comparable(strip_slash(location))
     except Invalid:
         return False
     return within and not any(part in (".", "..") for part in path.split("/"))

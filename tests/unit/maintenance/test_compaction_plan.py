@@ -1,0 +1,266 @@
+"""Which files a compaction rewrites together: exact plans over invented snapshots."""
+
+import json
+import uuid
+from decimal import Decimal
+
+import pytest
+
+from maintenance.compaction.plan import plan
+from maintenance.compaction.plan_types import CompactionPlan, Nothing, PlannedFile, PlannedGroup
+from maintenance.compaction.tiers import BinReason, pack, worth
+from maintenance.policies import CompactionPolicy, Tier
+from maintenance.ports import JobSettings
+from table_format.errors import Invalid
+from table_format.manifest.entries import Content, DataFile, ManifestEntry, Status
+from table_format.metadata.document import TableMetadata
+from table_format.scan.plan import FileTask, SnapshotFiles
+
+SMALL = Tier(below_bytes=32, target_bytes=64)
+LARGE = Tier(below_bytes=384, target_bytes=512)
+NOW = 1_700_000_000_000
+
+
+def policy(**changes):
+    values = {
+        "disabled_reason": None,
+        "target_file_size_bytes": 512,
+        "tiers": (SMALL, LARGE),
+        "min_input_files": 5,
+        "trigger_file_count": 10,
+        "min_file_age_seconds": 0,
+        "interval_seconds": 3600,
+    }
+    return CompactionPolicy(**{**values, **changes})
+
+
+def metadata(*, version=2, transform="identity", written_ms=0):
+    return TableMetadata(
+        {
+            "format-version": version,
+            "table-uuid": "u",
+            "location": "memory://w/t",
+            "partition-specs": [
+                {"spec-id": 0, "fields": []},
+                {
+                    "spec-id": 1,
+                    "fields": [{"source-id": 1, "field-id": 1000, "name": "p", "transform": transform}],
+                },
+            ],
+            "current-snapshot-id": 9,
+            "snapshots": [{"snapshot-id": 9, "timestamp-ms": written_ms, "sequence-number": 9}],
+        }
+    )
+
+
+def task(path, size, *, sequence=1, deletes=(), **changes):
+    values = {"file_path": path, "record_count": 10, "file_size_in_bytes": size, **changes}
+    entry = ManifestEntry(
+        status=Status.ADDED,
+        snapshot_id=9,
+        sequence_number=sequence,
+        file_sequence_number=sequence,
+        data_file=DataFile(**values),
+    )
+    return FileTask(entry, tuple(deletes))
+
+
+def files(*tasks):
+    return SnapshotFiles(9, 9, list(tasks), [])
+
+
+def planned(*tasks, settings=None, of=None, **changes):
+    return plan(files(*tasks), of or metadata(), policy(**changes), settings or JobSettings(), NOW)
+
+
+def paths(result):
+    return [[file.path for file in group.inputs] for group in result.groups]
+
+
+def test_an_exact_plan():
+    result = planned(
+        task("a", 20, sequence=1), task("b", 20, sequence=2), task("c", 500, sequence=3), min_input_files=2
+    )
+    assert result == CompactionPlan(
+        snapshot_id=9,
+        sequence_number=9,
+        groups=(
+            PlannedGroup(
+                spec_id=0,
+                partition=(),
+                below_bytes=32,
+                target_bytes=64,
+                reason="leaves-tier",
+                inputs=(
+                    PlannedFile(path="a", size=20, records=10, sequence_number=1),
+                    PlannedFile(path="b", size=20, records=10, sequence_number=2),
+                ),
+            ),
+        ),
+        remaining_groups=0,
+        data_files=3,
+        left_alone={"large enough": 1},
+    )
+
+
+def test_neighbours_in_time_go_together_and_a_bin_never_exceeds_its_target():
+    result = planned(*(task(f"f{n}", 25, sequence=10 - n) for n in range(5)), min_input_files=2)
+    assert paths(result) == [["f4", "f3"], ["f2", "f1"]]
+    assert all(group.size <= group.target_bytes for group in result.groups)
+    assert result.left_alone == {"alone in its bin": 1}
+
+
+def test_equal_sequence_numbers_are_ordered_by_path():
+    result = planned(task("b", 20), task("a", 20), min_input_files=2)
+    assert paths(result) == [["a", "b"]]
+
+
+def test_partitions_and_specs_are_never_mixed():
+    result = planned(
+        *(task(f"x{n}", 20, spec_id=1, partition=("x",)) for n in range(2)),
+        *(task(f"y{n}", 20, spec_id=1, partition=("y",)) for n in range(2)),
+        *(task(f"z{n}", 20, spec_id=0) for n in range(2)),
+    )
+    assert paths(result) == [["z0", "z1"], ["x0", "x1"], ["y0", "y1"]]
+
+
+def test_nan_partitions_are_one_partition():
+    result = planned(
+        task("a", 20, spec_id=1, partition=(float("nan"),)),
+        task("b", 20, spec_id=1, partition=(float("nan"),)),
+    )
+    assert paths(result) == [["a", "b"]]
+
+
+def test_files_of_the_second_tier_are_merged_among_themselves():
+    result = planned(*(task(f"f{n}", 100, sequence=n) for n in range(5)), task("small", 5))
+    assert paths(result) == [["f0", "f1", "f2", "f3", "f4"]]
+    assert (result.groups[0].below_bytes, result.groups[0].target_bytes) == (384, 512)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "minimum", "reason"),
+    [
+        ([31], 2, None),  # never a single file
+        ([16, 16], 5, BinReason.LEAVES_TIER),
+        ([15, 16], 2, None),  # 31 is below the border, and not twice the largest
+        ([15, 15], 2, BinReason.REMAINDER),
+        ([5, 5, 5, 5], 5, None),  # too few
+        ([4, 4, 4, 4, 4], 5, BinReason.REMAINDER),
+        ([16, 1, 1, 1, 1], 5, None),  # would rewrite 16 for the sake of 4
+    ],
+)
+def test_when_a_bin_is_worth_rewriting(sizes, minimum, reason):
+    made = [PlannedFile(path=str(n), size=size, records=1, sequence_number=n) for n, size in enumerate(sizes)]
+    (candidate,) = pack(made, [SMALL])
+    assert worth(candidate, minimum) == reason
+
+
+def test_a_file_with_row_level_deletes_is_left_alone():
+    delete = task("d", 1, content=Content.POSITION_DELETES).entry
+    result = planned(task("a", 20, deletes=[delete]), task("b", 20), task("c", 20))
+    assert paths(result) == [["b", "c"]]
+    assert result.left_alone == {"row-level deletes apply to it": 1}
+
+
+def test_maint_C11_lower_case_parquet_is_parquet():
+    result = planned(task("a", 20, file_format="parquet"), task("b", 20, file_format="PARQUET"))
+    assert paths(result) == [["a", "b"]]
+
+
+def test_what_cannot_be_rewritten_is_counted_with_its_reason():
+    result = planned(
+        task("orc", 20, file_format="ORC"),
+        task("secret", 20, key_metadata=b"k"),
+        task("odd", 20, spec_id=1, partition=(1,)),
+        of=metadata(transform="zcurve[3]"),
+    )
+    assert isinstance(result, Nothing)
+    assert result.left_alone == {"encrypted": 1, "format ORC": 1, "partition transform unknown here": 1}
+    assert "1 encrypted, 1 format ORC, 1 partition transform unknown here" in result.reason
+
+
+@pytest.mark.parametrize("transform", ["identity", "month", "hour", "bucket[16]", "truncate[4]", "void"])
+def test_known_transforms(transform):
+    result = planned(
+        *(task(n, 20, spec_id=1, partition=(1,)) for n in "ab"), of=metadata(transform=transform)
+    )
+    assert paths(result) == [["a", "b"]]
+
+
+def test_young_files_are_left_until_they_are_old_enough():
+    young = [task("a", 20), task("b", 20)]
+    result = planned(*young, of=metadata(written_ms=NOW - 59_000), min_file_age_seconds=60)
+    assert isinstance(result, Nothing)
+    assert result.left_alone == {"younger than minFileAgeSeconds": 2}
+    assert isinstance(
+        planned(*young, of=metadata(written_ms=NOW - 61_000), min_file_age_seconds=60), CompactionPlan
+    )
+
+
+def test_a_v3_table_is_left_alone():
+    result = planned(task("a", 20), task("b", 20), of=metadata(version=3))
+    assert isinstance(result, Nothing)
+    assert "format version 3" in result.reason
+
+
+def test_an_empty_table_has_nothing_to_do():
+    assert plan(SnapshotFiles(None, 0, [], []), metadata(), policy(), JobSettings(), NOW) == Nothing(
+        reason="the table has no data files"
+    )
+
+
+def test_maint_D3_a_run_with_nothing_to_do_says_which_rule_said_no():
+    result = planned(task("a", 5), task("b", 6), task("big", 400))
+    assert result == Nothing(
+        reason=(
+            "no group of files is worth rewriting: 1 large enough, 2 too little to merge yet (files from 384 bytes "
+            "are large enough; a group must reach its tier's border, or have 5 files and twice the bytes of its "
+            "largest)"
+        ),
+        data_files=3,
+        left_alone={"large enough": 1, "too little to merge yet": 2},
+    )
+
+
+def test_one_run_takes_what_its_limits_allow_most_files_first():
+    tasks = [task(f"p{p}-{n}", 20, spec_id=1, partition=(p,)) for p in range(4) for n in range(2)]
+    tasks += [task(f"p9-{n}", 10, spec_id=1, partition=(9,)) for n in range(6)]
+    by_bytes = planned(*tasks, settings=JobSettings(max_bytes_per_run=100))
+    assert [group.partition for group in by_bytes.groups] == [(9,), (0,)]
+    assert by_bytes.remaining_groups == 3
+    by_number = planned(*tasks, settings=JobSettings(max_groups_per_run=1))
+    assert [group.partition for group in by_number.groups] == [(9,)]
+    tiny = planned(*tasks, settings=JobSettings(max_bytes_per_run=1))
+    assert len(tiny.groups) == 1
+
+
+def test_a_plan_survives_json():
+    partition = (True, 3, "x", None, 1.5, float("-inf"), b"\x00\xff", Decimal("1.10"), uuid.UUID(int=7))
+    result = planned(*(task(n, 20, spec_id=1, partition=partition) for n in "ab"))
+    assert CompactionPlan.from_json(json.loads(json.dumps(result.to_json()))) == result
+    nothing = planned(task("a", 5))
+    assert Nothing.from_json(json.loads(json.dumps(nothing.to_json()))) == nothing
+
+
+def test_a_foreign_partition_value_is_refused():
+    document = planned(task("a", 20), task("b", 20)).groups[0].to_json()
+    with pytest.raises(Invalid, match="not a stored partition value"):
+        PlannedGroup.from_json({**document, "partition": [{"date": "2020"}]})
+
+
+def test_maint_D4_planning_and_rewriting_ends_and_then_does_nothing():
+    """Outputs of exactly the size of their inputs: each row moves at most a few times."""
+    tasks = [task(f"f{n:03}", 3 + n % 7, sequence=n) for n in range(200)]
+    rounds = 0
+    while isinstance(result := planned(*tasks), CompactionPlan):
+        rounds += 1
+        gone = {file.path for group in result.groups for file in group.inputs}
+        assert len(gone) > len(result.groups)
+        tasks = [known for known in tasks if known.entry.data_file.file_path not in gone]
+        tasks += [task(f"r{rounds}-{n}", group.size, sequence=500) for n, group in enumerate(result.groups)]
+    assert rounds <= 6
+    assert len(tasks) <= 6
+    assert sum(known.entry.data_file.file_size_in_bytes for known in tasks) == sum(
+        3 + n % 7 for n in range(200)
+    )
