@@ -93,7 +93,7 @@ def files_reachable(
         snapshot = find_snapshot(metadata, snapshot_id)
         if snapshot is not None:
             manifests.update((manifest.path, manifest) for manifest in snapshot_manifests(store, snapshot))
-            lists.add(snapshot["manifest-list"])
+            lists.update(path for path in [snapshot.get("manifest-list")] if path is not None)
     paths: dict[ManifestContent, set[str]] = {content: set() for content in ManifestContent}
     for manifest in manifests.values():
         paths[manifest.content].update(

@@ -7,12 +7,12 @@ read once per call, or once per `ManifestCache` when the caller keeps one.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from table_format.errors import Invalid, Unsupported
+from table_format.errors import Invalid
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import ManifestContent, ManifestEntry, ManifestFile, Status
 from table_format.manifest.lists import read_manifest_list
-from table_format.manifest.read import read_manifest
+from table_format.manifest.read import describe_manifest, read_manifest
 from table_format.metadata.document import TableMetadata
 from table_format.scan.index import DeleteIndex
 
@@ -74,19 +74,18 @@ def find_snapshot(metadata: TableMetadata, snapshot_id: int | None) -> JsonObjec
 
 
 def snapshot_manifests(store: ObjectStore, snapshot: JsonObject) -> list[ManifestFile]:
-    """The manifests of one snapshot.
+    """The manifests of one snapshot, also of one that an old v1 writer gave no manifest list.
 
     Raises:
-        Unsupported: a v1 snapshot that embeds manifest paths instead of naming a manifest list.
         NoSuchFile: the manifest list is gone.
+        Invalid: the snapshot names neither a list nor manifests.
     """
-    location = snapshot.get("manifest-list")
-    if not isinstance(location, str):
-        raise Unsupported(
-            f"snapshot {snapshot['snapshot-id']} has no manifest list (manifests embedded by an old v1 writer): "
-            "append once with its writer's current version to move the table to manifest lists"
-        )
-    return read_manifest_list(store, location)
+    location, embedded = snapshot.get("manifest-list"), snapshot.get("manifests")
+    if isinstance(location, str):
+        return read_manifest_list(store, location)
+    if not isinstance(embedded, list):
+        raise Invalid(f"snapshot {snapshot['snapshot-id']} names neither a manifest list nor manifests")
+    return [describe_manifest(store, path, added_snapshot_id=snapshot["snapshot-id"]) for path in embedded]
 
 
 def live_entries(
