@@ -18,6 +18,8 @@ from table_format.metadata.document import TableMetadata
 
 # Parsed JSON in Python takes several times the room of its text (measured: 5 to 9 times).
 _PARSED_FACTOR = 7
+_FROM_MEMORY = DOCUMENT_LOADS.labels("memory")
+_FROM_STORE = DOCUMENT_LOADS.labels("store")
 
 
 class Document:
@@ -93,11 +95,11 @@ class DocumentCache:
         """
         known = self.peek(location)
         if known is not None:
-            DOCUMENT_LOADS.labels("memory").inc()
+            _FROM_MEMORY.inc()
             return known
         task = self._loading.get(location)
         if task is None:
-            DOCUMENT_LOADS.labels("store").inc()
+            _FROM_STORE.inc()
             task = asyncio.get_running_loop().create_task(self._read(location))
             self._loading[location] = task
             task.add_done_callback(lambda _: self._loading.pop(location, None))

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 import orjson
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection
 
 from catalog_server.store.keys import key_of, lineage
-from catalog_server.store.schema import tables
 from catalog_server.store.tables import TableRow
 from table_format.ident import Namespace, TableIdent
 from table_format.jsontypes import JsonObject
@@ -23,6 +22,12 @@ FROM buckets b
 JOIN namespaces n ON n.bucket_id = b.id
 JOIN tables t ON t.namespace_id = n.id
 WHERE b.name = ? AND n.key = ? AND t.name = ?
+"""
+
+_SWAP = """
+UPDATE tables SET metadata_location = ?, previous_metadata_location = ?, table_uuid = ?, location = ?,
+       version = version + 1, updated_at_ms = ?
+WHERE id = ? AND metadata_location = ?
 """
 
 
@@ -109,19 +114,19 @@ class Swap:
 
 def swap(connection: Connection, change: Swap, now_ms: int) -> bool:
     """Move the pointer if it is where it is expected to be; whether it was."""
-    moved = connection.execute(
-        update(tables)
-        .where(tables.c.id == change.table_id, tables.c.metadata_location == change.expected)
-        .values(
-            metadata_location=change.new,
-            previous_metadata_location=change.expected,
-            table_uuid=change.table_uuid,
-            location=change.location,
-            version=tables.c.version + 1,
-            updated_at_ms=now_ms,
-        )
+    moved_rows = connection.exec_driver_sql(
+        _SWAP,
+        (
+            change.new,
+            change.expected,
+            change.table_uuid,
+            change.location,
+            now_ms,
+            change.table_id,
+            change.expected,
+        ),
     )
-    return moved.rowcount == 1
+    return moved_rows.rowcount == 1
 
 
 def moved(row: TableRow, change: Swap, now_ms: int) -> TableRow:

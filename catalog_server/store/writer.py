@@ -133,7 +133,7 @@ class Writer:
             return
         try:
             outcomes = [_attempt(connection, unit) for unit in units]
-        except (_BatchLost, DBAPIError) as error:
+        except (_BatchLost, sqlite3.Error) as error:
             self._discard()
             self._refuse(units, error)
             return
@@ -180,19 +180,22 @@ class Writer:
 
 
 def _attempt(connection: Connection, unit: _Unit) -> _Done | Exception:
-    savepoint = connection.begin_nested()
+    # Straight on the driver: SQLAlchemy would compile these three words anew for every unit.
+    driver = _driver(connection)
+    driver.execute("SAVEPOINT unit")
     try:
         value = unit.work(connection)
     except Exception as error:
-        if not _driver(connection).in_transaction:
+        if not driver.in_transaction:
             raise _BatchLost(str(error)) from error
-        savepoint.rollback()
-        if isinstance(error, DBAPIError) and _code(error) is not None and _is_operational(error):
+        driver.execute("ROLLBACK TO unit")
+        driver.execute("RELEASE unit")
+        if isinstance(error, DBAPIError) and isinstance(error.orig, sqlite3.OperationalError):
             return Unavailable(
                 f"the catalog's database takes no writes now ({error.orig}); nothing was changed"
             )
         return error
-    savepoint.commit()
+    driver.execute("RELEASE unit")
     return _Done(value)
 
 
@@ -213,10 +216,6 @@ def _roll_back(connection: Connection) -> bool:
     except sqlite3.Error:
         return False
     return True
-
-
-def _is_operational(error: DBAPIError) -> bool:
-    return isinstance(error.orig, sqlite3.OperationalError)
 
 
 def _code(error: Exception) -> int | None:
