@@ -20,14 +20,14 @@ def run(ctx: JobContext, job: Job) -> Report:
         CommitStateUnknown: a commit may have happened; its files stay.
         Unavailable: the catalog or the store is away.
     """
+    table = load_target(ctx, job)
+    if isinstance(table, Report):
+        return table
     policy = ctx.policy(JobKind.COMPACTION)
     if not isinstance(policy, CompactionPolicy):
         raise TypeError("the compaction job was given another kind of policy")
     if policy.disabled_reason is not None:
         return skipped(policy.disabled_reason)
-    table = load_target(ctx, job)
-    if isinstance(table, Report):
-        return table
     store = ctx.store_for(table.metadata.location)
     files = snapshot_files(store, table.metadata)
     planned = plan(files, table.metadata, policy, ctx.settings, ctx.clock.now_ms())

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from maintenance.compaction.plan_types import CompactionPlan, Nothing, PlannedFile, PlannedGroup, encode_value
 from maintenance.compaction.tiers import pack, tier_of, worth
@@ -13,6 +13,7 @@ from table_format.manifest.entries import ManifestEntry, Partition
 from table_format.metadata.document import TableMetadata
 from table_format.scan.partitions import partition_key
 from table_format.scan.plan import FileTask, SnapshotFiles
+from table_format.schema.types import fields_by_id
 
 _KNOWN_TRANSFORMS = ("identity", "year", "month", "day", "hour", "void")
 _KNOWN_PARAMETRIC = ("bucket[", "truncate[")
@@ -66,7 +67,8 @@ def _candidates(
     now_ms: int,
     left: Counter[str],
 ) -> _Candidates:
-    known_specs = {spec["spec-id"]: _is_known(spec) for spec in metadata.partition_specs}
+    columns = fields_by_id(metadata.schema())
+    known_specs = {spec["spec-id"]: _why_not_spec(spec, columns) for spec in metadata.partition_specs}
     written = {snapshot["snapshot-id"]: int(snapshot["timestamp-ms"]) for snapshot in metadata.snapshots}
     youngest = now_ms - policy.min_file_age_seconds * 1000
     found: _Candidates = {}
@@ -88,14 +90,17 @@ def _candidates(
     return found
 
 
-def _is_known(spec: JsonObject) -> bool:
-    return all(
-        field["transform"] in _KNOWN_TRANSFORMS or str(field["transform"]).startswith(_KNOWN_PARAMETRIC)
-        for field in spec["fields"]
-    )
+def _why_not_spec(spec: JsonObject, columns: Mapping[int, object]) -> str | None:
+    for field in spec["fields"]:
+        transform = str(field["transform"])
+        if transform not in _KNOWN_TRANSFORMS and not transform.startswith(_KNOWN_PARAMETRIC):
+            return "partition transform unknown here"
+        if field.get("source-id") not in columns:
+            return "partition column was dropped"
+    return None
 
 
-def _why_not(task: FileTask, known_specs: dict[int, bool], policy: CompactionPolicy) -> str | None:
+def _why_not(task: FileTask, known_specs: Mapping[int, str | None], policy: CompactionPolicy) -> str | None:
     file = task.entry.data_file
     if tier_of(file.file_size_in_bytes, policy.tiers) is None:
         return "large enough"
@@ -105,9 +110,7 @@ def _why_not(task: FileTask, known_specs: dict[int, bool], policy: CompactionPol
         return f"format {file.file_format}"
     if file.key_metadata is not None:
         return "encrypted"
-    if not known_specs.get(file.spec_id, False):
-        return "partition transform unknown here"
-    return None
+    return known_specs.get(file.spec_id, "partition spec unknown")
 
 
 def _planned(entry: ManifestEntry) -> PlannedFile:

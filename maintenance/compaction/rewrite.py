@@ -4,8 +4,9 @@ Decides nothing and commits nothing. Memory is bounded by a batch and an open ro
 The invariant: as many rows come out as went in, by the manifests, by the batches and by the written file's footer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import pyarrow.parquet as pq
@@ -13,12 +14,16 @@ import pyarrow.parquet as pq
 from maintenance.compaction.plan_types import PlannedGroup
 from table_format.clock import Ids
 from table_format.errors import Internal
+from table_format.ident import join
 from table_format.io.store import ObjectStore
 from table_format.manifest.entries import DataFile
 from table_format.metadata.document import TableMetadata
 from table_format.scan.deletes import read_task
 from table_format.scan.plan import FileTask
+from table_format.schema.conform import conform
+from table_format.write.files import FileOptions
 from table_format.write.parquet import RollingWriter
+from table_format.write.partition import partition_path
 
 # A group becomes one file, whatever its encoded size turns out to be: a file that rolled over could leave as
 # many files as there were, and the next plan would do it all again.
@@ -47,6 +52,8 @@ class Place:
     metadata: TableMetadata
     ids: Ids
     name_prefix: str
+    numbers: Iterator[int]
+    """Where file names get their number."""
     opened: set[str]
     """Every path that writing may have left an object at, also when it failed."""
 
@@ -59,14 +66,15 @@ def execute(group: PlannedGroup, tasks: Mapping[str, FileTask], place: Place) ->
         NoSuchFile: an input is gone.
     """
     inputs = tuple(tasks[file.path] for file in group.inputs)
+    schema = place.metadata.schema()
+    options = FileOptions.of(schema, place.metadata.properties)
     writer = RollingWriter(
         store=place.store,
-        metadata=place.metadata,
-        ids=place.ids,
-        target_bytes=_NEVER_ROLL,
-        spec_id=group.spec_id,
+        options=options,
         partition=group.partition,
-        name_prefix=place.name_prefix,
+        spec_id=group.spec_id,
+        target_bytes=_NEVER_ROLL,
+        next_path=partial(_next_path, group, place),
     )
     rows = 0
     closed = False
@@ -74,15 +82,25 @@ def execute(group: PlannedGroup, tasks: Mapping[str, FileTask], place: Place) ->
         for task in inputs:
             for batch in read_task(place.store, task, place.metadata):
                 rows += batch.num_rows
-                writer.write(batch)
+                writer.write(conform(batch, options.arrow))
         outputs = tuple(writer.close())
         closed = True
     finally:
         if not closed:
             writer.abort()
-        place.opened.update(writer.paths)
     check_rows(group, rows, outputs, place.store)
     return Rewritten(group=group, inputs=inputs, outputs=outputs)
+
+
+def _next_path(group: PlannedGroup, place: Place) -> str:
+    metadata = place.metadata
+    directory = metadata.properties.get("write.data.path") or join(metadata.location, "data")
+    inner = partition_path(group.partition, metadata.spec(group.spec_id), metadata.schema())
+    path = join(
+        directory, *([inner] if inner else []), f"{place.name_prefix}{next(place.numbers):05d}.parquet"
+    )
+    place.opened.add(path)
+    return path
 
 
 def check_rows(

@@ -6,6 +6,7 @@ outcome is in doubt nothing is deleted: what turns out unreferenced is found by 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from maintenance.compaction.plan_types import CompactionPlan
 from maintenance.compaction.rewrite import Place, Rewritten, execute
@@ -21,7 +22,6 @@ from table_format.ident import TableIdent
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.scan.plan import FileTask
-
 
 _CERTAINLY_REFUSED = (CommitFailed, Forbidden, Invalid, NotFound, Unavailable, Unsupported)
 
@@ -90,6 +90,7 @@ class Session:
             metadata=table.metadata,
             ids=ctx.ids,
             name_prefix=f"compact-{job.id}-{ctx.ids.uuid()}-",
+            numbers=count(),
             opened=set(),
         )
         self._cache = TreeCache()

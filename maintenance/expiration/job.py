@@ -32,14 +32,14 @@ def run(ctx: JobContext, job: Job) -> Report:
         CommitStateUnknown: the snapshots may have gone; the next attempt looks.
         Unavailable: the catalog or the store is away.
     """
+    table = load_target(ctx, job)
+    if isinstance(table, Report):
+        return table
     policy = ctx.policy(JobKind.SNAPSHOTS)
     if not isinstance(policy, SnapshotPolicy):
         raise TypeError("the expiration job was given another kind of policy")
     if policy.disabled_reason is not None:
         return skipped(policy.disabled_reason)
-    table = load_target(ctx, job)
-    if isinstance(table, Report):
-        return table
     if gc_disabled(table):
         return skipped("the table property gc.enabled is false: its files may belong to another table")
     if job.dry_run:

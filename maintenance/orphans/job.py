@@ -34,14 +34,14 @@ def run(ctx: JobContext, job: Job) -> Report:
         NoSuchFile: a manifest cannot be read; nothing was marked or deleted.
         Unavailable: the catalog or the store is away.
     """
+    table = load_target(ctx, job)
+    if isinstance(table, Report):
+        return table
     policy = ctx.policy(JobKind.UNREFERENCED)
     if not isinstance(policy, UnreferencedPolicy):
         raise TypeError("the unreferenced-file job was given another kind of policy")
     if policy.disabled_reason is not None:
         return skipped(policy.disabled_reason)
-    table = load_target(ctx, job)
-    if isinstance(table, Report):
-        return table
     if (reason := _why_skipped(ctx, table)) is not None:
         return skipped(reason)
     gathered = _gather(ctx, job, table)

@@ -34,17 +34,25 @@ def policy(**changes):
     return CompactionPolicy(**{**values, **changes})
 
 
-def metadata(*, version=2, transform="identity", written_ms=0):
+def metadata(*, version=2, transform="identity", written_ms=0, source=1):
     return TableMetadata(
         {
             "format-version": version,
             "table-uuid": "u",
             "location": "memory://w/t",
+            "schemas": [
+                {
+                    "schema-id": 0,
+                    "type": "struct",
+                    "fields": [{"id": 1, "name": "p", "required": False, "type": "int"}],
+                }
+            ],
+            "current-schema-id": 0,
             "partition-specs": [
                 {"spec-id": 0, "fields": []},
                 {
                     "spec-id": 1,
-                    "fields": [{"source-id": 1, "field-id": 1000, "name": "p", "transform": transform}],
+                    "fields": [{"source-id": source, "field-id": 1000, "name": "p", "transform": transform}],
                 },
             ],
             "current-snapshot-id": 9,
@@ -178,6 +186,12 @@ def test_what_cannot_be_rewritten_is_counted_with_its_reason():
     assert isinstance(result, Nothing)
     assert result.left_alone == {"encrypted": 1, "format ORC": 1, "partition transform unknown here": 1}
     assert "1 encrypted, 1 format ORC, 1 partition transform unknown here" in result.reason
+
+
+def test_files_of_a_partition_column_that_was_dropped_are_left_alone():
+    result = planned(*(task(n, 20, spec_id=1, partition=(1,)) for n in "ab"), of=metadata(source=2))
+    assert isinstance(result, Nothing)
+    assert result.left_alone == {"partition column was dropped": 2}
 
 
 @pytest.mark.parametrize("transform", ["identity", "month", "hour", "bucket[16]", "truncate[4]", "void"])
