@@ -30,7 +30,7 @@ class RequestContext:
         scope.setdefault("state", {})["request_id"] = request_id
         structlog.contextvars.bind_contextvars(request_id=request_id)
         started = self._clock.monotonic()
-        status = 0
+        status = 0  # the client may go away before there is one
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
@@ -41,6 +41,9 @@ class RequestContext:
 
         try:
             await self.app(scope, receive, send_with_id)
+        except Exception:
+            status = status or 500  # what the server makes of it
+            raise
         finally:
             seconds = self._clock.monotonic() - started
             door = _door(scope["path"])

@@ -115,7 +115,9 @@ class ManagementClient:
         detail: Any = None
         if "json" in response.headers.get("Content-Type", ""):
             detail = response.json().get("detail")
-        return Failed(str(detail or f"{self._base} answered {response.status_code}: is this a frazil server?"))
+        return Failed(
+            str(detail or f"{self._base} answered {response.status_code}: is this a frazil server?")
+        )
 
 
 def segment(name: str) -> str:

@@ -91,7 +91,7 @@ async def _sleep_or(stop: asyncio.Event, seconds: float) -> None:
         return
 
 
-def when_stdin_ends(call: Callable[[], None]) -> None:
+def when_stdin_ends(call: Callable[[], object]) -> None:
     """Call from a thread, once, when the parent closes our standard input or dies."""
 
     def watch() -> None:

@@ -1,5 +1,6 @@
-"""The Iceberg API in process: a client on the ASGI app, and shorthand for the bodies that tests send again and again."""
+"""The Iceberg API in process: a client on the ASGI app, and shorthand for bodies that tests send often."""
 
+import functools
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,10 +9,11 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
 from catalog_server.app import create_app
 from catalog_server.bootstrap import Platform, build
 from catalog_server.settings import load
-from starlette.testclient import TestClient
 
 SCHEMA = {
     "type": "struct",
@@ -23,17 +25,59 @@ SCHEMA = {
 }
 
 
+class Http:
+    """httpx on an ASGI app, for tests that are not async themselves; may be used from several threads."""
+
+    base_url = httpx.URL("http://testserver")
+
+    def __init__(self, app: Any, portal: BlockingPortal) -> None:
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        self._client = httpx.AsyncClient(transport=transport, base_url=self.base_url, timeout=120)
+        self.portal = portal
+
+    def request(self, method: str, url: str | httpx.URL, **options: Any) -> httpx.Response:
+        response: httpx.Response = self.portal.call(
+            functools.partial(self._client.request, method, url, **options)
+        )
+        return response
+
+    def get(self, url: str | httpx.URL, **options: Any) -> httpx.Response:
+        return self.request("GET", url, **options)
+
+    def head(self, url: str | httpx.URL, **options: Any) -> httpx.Response:
+        return self.request("HEAD", url, **options)
+
+    def post(self, url: str | httpx.URL, **options: Any) -> httpx.Response:
+        return self.request("POST", url, **options)
+
+    def put(self, url: str | httpx.URL, **options: Any) -> httpx.Response:
+        return self.request("PUT", url, **options)
+
+    def delete(self, url: str | httpx.URL, **options: Any) -> httpx.Response:
+        return self.request("DELETE", url, **options)
+
+    def raw(self, url: str, **options: Any) -> tuple[httpx.Response, bytes]:
+        """A GET whose body is left as it was sent."""
+
+        async def read() -> tuple[httpx.Response, bytes]:
+            async with self._client.stream("GET", url, **options) as response:
+                return response, b"".join([chunk async for chunk in response.aiter_raw()])
+
+        result: tuple[httpx.Response, bytes] = self.portal.call(read)
+        return result
+
+
 @contextmanager
-def in_process(directory: Path, **overrides: Any) -> Iterator[tuple[TestClient, Platform]]:
+def in_process(directory: Path, **overrides: Any) -> Iterator[tuple[Http, Platform]]:
     """A client on a platform of its own."""
     settings = load(None, {}, {"server.data_dir": directory / "data", **overrides})
     platform = build(settings)
-    with TestClient(create_app(platform), raise_server_exceptions=False) as client:
-        client.portal.call(platform.start)
+    with start_blocking_portal() as portal:
+        portal.call(platform.start)
         try:
-            yield client, platform
+            yield Http(create_app(platform), portal), platform
         finally:
-            client.portal.call(platform.close)
+            portal.call(platform.close)
 
 
 def segment(*levels: str) -> str:
@@ -62,7 +106,9 @@ class Catalog:
         return f"{self.tables(levels)}/{segment(name)}"
 
     def create(self, levels: tuple[str, ...], name: str, **body: Any) -> httpx.Response:
-        response: httpx.Response = self.http.post(self.tables(levels), json={"name": name, "schema": SCHEMA, **body})
+        response: httpx.Response = self.http.post(
+            self.tables(levels), json={"name": name, "schema": SCHEMA, **body}
+        )
         return response
 
     def new_table(self, name: str = "t", **body: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
@@ -72,7 +118,9 @@ class Catalog:
         assert answer.status_code == 200, answer.text
         return levels, answer.json()
 
-    def commit(self, levels: tuple[str, ...], name: str, updates: list[Any], requirements: list[Any]) -> httpx.Response:
+    def commit(
+        self, levels: tuple[str, ...], name: str, updates: list[Any], requirements: list[Any]
+    ) -> httpx.Response:
         body = {"updates": updates, "requirements": requirements}
         response: httpx.Response = self.http.post(self.table(levels, name), json=body)
         return response

@@ -1,7 +1,7 @@
 """Real `frazil serve` processes for tests: started on a free port and a temporary data directory, always ended.
 
-    with serving(tmp_path) as server:
-        requests.get(server.url + "/health/live")
+with serving(tmp_path) as server:
+    requests.get(server.url + "/health/live")
 """
 
 import os

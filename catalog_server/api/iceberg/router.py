@@ -3,7 +3,7 @@
 The advertised `endpoints` are derived from the same table that routes, so the list cannot promise what is not there.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -142,7 +142,7 @@ class _Tokens:
         if request.method == "POST":
             response = await _guarded(request, get_token(request, self._platform))
         else:
-            response = _wrong_method(request.method, {"POST": get_token})
+            response = _wrong_method(request.method, ["POST"])
         await response(scope, receive, send)
 
 
@@ -171,7 +171,7 @@ def _without_body(response: Response) -> Response:
     return Response(status_code=response.status_code, headers=kept)
 
 
-def _wrong_method(method: str, allowed: dict[str, object] | dict[str, Handler]) -> Response:
+def _wrong_method(method: str, allowed: Iterable[str]) -> Response:
     listed = ", ".join(sorted(allowed))
     message = f"Method {method} is not allowed here; allowed: {listed}"
     return envelope(405, "MethodNotAllowedException", message, {"Allow": listed})

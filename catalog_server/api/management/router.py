@@ -17,7 +17,7 @@ def build_api(platform: Platform) -> FastAPI:
     """The app with its routes and its own OpenAPI document at `/openapi.json`."""
     app = describe_api()
     app.state.platform = platform
-    app.add_middleware(_Guard, limit=platform.settings.limits.max_body_mb << 20)
+    app.add_middleware(_Guard, limit=platform.settings.limits.max_body_bytes)
     return app
 
 

@@ -1,0 +1,42 @@
+"""Probes, metrics, start page."""
+
+from pathlib import Path
+
+from table_format.errors import Unavailable
+from tests.api.iceberg_client import Http, in_process
+
+
+def test_probes(http: Http) -> None:
+    assert http.get("/health/live").json() == {"status": "live"}
+    assert http.get("/health/ready").json() == {"status": "ready"}
+
+
+class DatabaseAway:
+    """Buckets whose database does not answer."""
+
+    default_name = "default"
+
+    async def get(self, *_: object) -> None:
+        raise Unavailable("the database does not answer")
+
+
+def test_not_ready_when_the_database_is_away(tmp_path: Path) -> None:
+    with in_process(tmp_path) as (client, platform):
+        object.__setattr__(platform, "buckets", DatabaseAway())
+        answer = client.get("/health/ready")
+        assert answer.status_code == 503
+        assert answer.json()["status"] == "not ready"
+        assert client.get("/health/live").status_code == 200
+
+
+def test_metrics_count_requests(http: Http) -> None:
+    http.get("/iceberg/v1/config")
+    text = http.get("/metrics").text
+    assert 'frazil_requests_total{door="iceberg",method="GET",status="200"}' in text
+
+
+def test_start_page_names_the_urls(http: Http) -> None:
+    page = http.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "http://testserver/iceberg" in page.text
+    assert "/api/openapi.json" in page.text

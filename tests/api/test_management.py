@@ -1,0 +1,247 @@
+"""The management API: every route's answer and its problem documents."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.iceberg_client import Catalog, Http, segment
+
+
+def assert_problem(answer: Any, status: int, kind: str) -> str:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    body = answer.json()
+    assert body["status"] == status
+    assert body["type"] == f"urn:frazil:problem:{kind}"
+    assert body["title"]
+    detail: str = body["detail"]
+    assert detail
+    return detail
+
+
+def table_path(levels: tuple[str, ...], name: str) -> str:
+    return f"/api/v1/buckets/default/namespaces/{segment(*levels)}/tables/{segment(name)}"
+
+
+def test_buckets(http: Http) -> None:
+    listed = http.get("/api/v1/buckets").json()
+    assert [bucket["name"] for bucket in listed["buckets"]] == ["default"]
+    assert listed["nextPageToken"] is None
+    one = http.get("/api/v1/buckets/default").json()
+    assert one == listed["buckets"][0]
+    assert one["location"].startswith("file:///")
+    assert_problem(http.get("/api/v1/buckets/nowhere"), 404, "not-found")
+
+
+def test_namespaces_and_tables(http: Http, catalog: Catalog) -> None:
+    levels, created = catalog.new_table("odd/name %")
+    child = catalog.new_namespace(*levels, "child")
+    catalog.create(child, "inner")
+    below = http.get("/api/v1/buckets/default/namespaces", params={"parent": levels[0]}).json()
+    assert below["namespaces"] == [list(child)]
+    own = http.get("/api/v1/buckets/default/tables", params={"namespace": levels[0]}).json()["tables"]
+    assert [(table["namespace"], table["name"]) for table in own] == [(list(levels), "odd/name %")]
+    assert own[0]["metadataLocation"] == created["metadata-location"]
+    assert own[0]["uuid"] == created["metadata"]["table-uuid"]
+    everything = http.get("/api/v1/buckets/default/tables?pageSize=1000").json()["tables"]
+    assert {"odd/name %", "inner"} <= {table["name"] for table in everything}
+    assert_problem(http.get("/api/v1/buckets/default/tables?namespace=missing"), 404, "not-found")
+    assert_problem(http.get("/api/v1/buckets/nowhere/tables"), 404, "not-found")
+
+
+def test_table_details_of_an_empty_table(http: Http, catalog: Catalog) -> None:
+    levels, created = catalog.new_table("a+b c")
+    details = http.get(table_path(levels, "a+b c")).json()
+    assert details["table"]["name"] == "a+b c"
+    assert details["formatVersion"] == 2
+    figures = details["figures"]
+    assert figures["snapshots"] == figures["dataFiles"] == figures["records"] == figures["bytes"] == 0
+    assert figures["currentSnapshotId"] is None
+    assert figures["metadataBytes"] > 100
+    assert figures["fileSizes"][-1]["belowBytes"] is None
+    assert created["metadata"]["table-uuid"] == details["table"]["uuid"]
+    assert_problem(http.get(table_path(levels, "missing")), 404, "not-found")
+
+
+@pytest.mark.parametrize("scope", ["bucket", "namespace", "table"])
+def test_policies_at_each_scope(http: Http, catalog: Catalog, scope: str) -> None:
+    levels, _ = catalog.new_table()
+    path = {
+        "bucket": "/api/v1/buckets/default/policies/icebergSnapshotManagement",
+        "namespace": f"/api/v1/buckets/default/namespaces/{levels[0]}/policies/icebergSnapshotManagement",
+        "table": f"{table_path(levels, 't')}/policies/icebergSnapshotManagement",
+    }[scope]
+    assert_problem(http.get(path), 404, "not-found")
+    body = {"status": "enabled", "settings": {"minSnapshotsToKeep": 3}}
+    put = http.put(path, json=body)
+    assert put.status_code == 200, put.text
+    tag = put.headers["etag"]
+    read = http.get(path)
+    assert read.headers["etag"] == tag
+    assert (read.json()["scope"], read.json()["settings"], read.json()["status"]) == (
+        scope,
+        {"minSnapshotsToKeep": 3},
+        "enabled",
+    )
+    newer = http.put(path, json={"status": "disabled", "settings": {}}, headers={"If-Match": tag})
+    assert newer.status_code == 200
+    assert newer.headers["etag"] != tag
+    stale = http.put(path, json=body, headers={"If-Match": tag})
+    assert_problem(stale, 412, "conflict")
+    assert http.get(path).json()["status"] == "disabled"
+    assert_problem(http.delete(path, headers={"If-Match": tag}), 412, "conflict")
+    assert http.delete(path).status_code == 204
+    assert_problem(http.get(path), 404, "not-found")
+
+
+def test_effective_policies_name_the_source_of_each_value(http: Http, catalog: Catalog) -> None:
+    levels, _ = catalog.new_table()
+    namespace_policy = f"/api/v1/buckets/default/namespaces/{levels[0]}/policies/icebergCompaction"
+    body = {"status": "enabled", "settings": {"targetFileSizeMB": 128}}
+    assert http.put(namespace_policy, json=body).status_code == 200
+    listed = http.get(f"/api/v1/buckets/default/namespaces/{levels[0]}/policies").json()["policies"]
+    assert [policy["type"] for policy in listed] == ["icebergCompaction"]
+    effective = http.get(f"{table_path(levels, 't')}/policies").json()["policies"]
+    by_type = {policy["type"]: policy for policy in effective}
+    assert set(by_type) == {
+        "icebergCompaction",
+        "icebergSnapshotManagement",
+        "icebergUnreferencedFileRemoval",
+    }
+    compaction = by_type["icebergCompaction"]
+    assert compaction["settings"]["targetFileSizeMB"] == 128
+    assert compaction["sources"]["targetFileSizeMB"] == "namespace"
+    assert by_type["icebergSnapshotManagement"]["sources"]["minSnapshotsToKeep"] == "default"
+    assert_problem(http.get(f"{table_path(levels, 'missing')}/policies"), 404, "not-found")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"settings": {"targetFileSizeMB": 1}},
+        {"settings": {"targetFileSizeMB": "128"}},
+        {"settings": {"nonsense": 1}},
+        {"settings": []},
+        {"status": "maybe", "settings": {}},
+        {"status": 5},
+        {"unknown": 1},
+        [],
+        "x",
+        None,
+    ],
+)
+def test_malformed_policies_are_400(http: Http, body: object) -> None:
+    answer = http.put("/api/v1/buckets/default/policies/icebergCompaction", json=body)
+    assert_problem(answer, 400, "invalid")
+
+
+def test_odd_policy_requests(http: Http) -> None:
+    path = "/api/v1/buckets/default/policies/icebergCompaction"
+    assert_problem(http.put(path, content=b"{"), 400, "invalid")
+    assert_problem(http.put(path, json={}, headers={"If-Match": "nonsense"}), 400, "invalid")
+    assert_problem(http.put("/api/v1/buckets/default/policies/nonsense", json={}), 400, "invalid")
+    assert_problem(http.put("/api/v1/buckets/nowhere/policies/icebergCompaction", json={}), 404, "not-found")
+    assert_problem(http.put(path, content=b"x" * (33 << 20)), 413, "invalid")
+
+
+def test_jobs(http: Http, catalog: Catalog) -> None:
+    levels, _ = catalog.new_table()
+    path = f"{table_path(levels, 't')}/jobs"
+    asked = http.post(path, json={"kind": "icebergCompaction", "dryRun": True})
+    assert asked.status_code == 202, asked.text
+    job = asked.json()
+    assert (job["state"], job["kind"], job["dryRun"], job["table"]) == (
+        "queued",
+        "icebergCompaction",
+        True,
+        "t",
+    )
+    assert job["namespace"] == list(levels)
+    again = http.post(path, json={"kind": "icebergCompaction", "dryRun": True}).json()
+    assert again["id"] == job["id"]
+    assert http.get(f"/api/v1/jobs/{job['id']}").json() == again
+    for query, count in (
+        ({"namespace": levels[0], "table": "t"}, 1),
+        ({"namespace": levels[0], "kind": "icebergCompaction", "bucket": "default", "state": "queued"}, 1),
+        ({"namespace": levels[0], "state": "done"}, 0),
+        ({"namespace": levels[0], "kind": "icebergSnapshotManagement"}, 0),
+    ):
+        assert len(http.get("/api/v1/jobs", params=query).json()["jobs"]) == count, query
+
+
+def test_jobs_come_in_pages_newest_first(http: Http, catalog: Catalog) -> None:
+    levels, _ = catalog.new_table()
+    kinds = ["icebergCompaction", "icebergSnapshotManagement", "icebergUnreferencedFileRemoval"]
+    made = [http.post(f"{table_path(levels, 't')}/jobs", json={"kind": kind}).json()["id"] for kind in kinds]
+    seen: list[int] = []
+    token = ""
+    while True:
+        query = {"namespace": levels[0], "pageSize": "2", "pageToken": token}
+        page = http.get("/api/v1/jobs", params=query).json()
+        seen += [job["id"] for job in page["jobs"]]
+        token = page["nextPageToken"]
+        if token is None:
+            break
+    assert seen == made[::-1]
+
+
+def test_odd_job_requests(http: Http, catalog: Catalog) -> None:
+    levels, _ = catalog.new_table()
+    path = f"{table_path(levels, 't')}/jobs"
+    assert_problem(http.post(path, json={"kind": "nonsense"}), 400, "invalid")
+    assert_problem(http.post(path, json={}), 400, "invalid")
+    assert_problem(http.post(path, json={"kind": "icebergCompaction", "dryRun": "yes"}), 400, "invalid")
+    missing = f"{table_path(levels, 'missing')}/jobs"
+    assert_problem(http.post(missing, json={"kind": "icebergCompaction"}), 404, "not-found")
+    assert_problem(http.get("/api/v1/jobs/999999999"), 404, "not-found")
+    assert_problem(http.get("/api/v1/jobs/x"), 400, "invalid")
+    assert_problem(http.get(f"/api/v1/jobs/{2**64}"), 400, "invalid")
+    assert_problem(http.get("/api/v1/jobs?pageSize=0"), 400, "invalid")
+    assert_problem(http.get("/api/v1/jobs?pageToken=nonsense"), 400, "invalid")
+
+
+@pytest.mark.parametrize("raw", ["%ff", "%00", "%zz", "%1F"])
+def test_path_nonsense_is_400(http: Http, raw: str) -> None:
+    url = http.base_url.copy_with(raw_path=f"/api/v1/buckets/default/namespaces/{raw}/tables/t".encode())
+    assert_problem(http.get(url), 400, "invalid")
+
+
+def test_unknown_paths_and_methods_are_problems(http: Http) -> None:
+    assert_problem(http.get("/api"), 404, "not-found")
+    assert_problem(http.get("/api/v1/nowhere"), 404, "not-found")
+    assert_problem(http.get("/nowhere"), 404, "not-found")
+    assert_problem(http.post("/api/v1/buckets"), 405, "invalid")
+    assert_problem(http.post("/health/live"), 405, "invalid")
+
+
+def test_openapi_names_every_route(http: Http) -> None:
+    document = http.get("/api/openapi.json").json()
+    assert document["info"]["title"] == "Frazil management API"
+    table = "/v1/buckets/{bucket}/namespaces/{namespace}/tables/{table}"
+    assert set(document["paths"]) == {
+        "/v1/buckets",
+        "/v1/buckets/{bucket}",
+        "/v1/buckets/{bucket}/namespaces",
+        "/v1/buckets/{bucket}/tables",
+        "/v1/buckets/{bucket}/policies",
+        "/v1/buckets/{bucket}/policies/{policy_type}",
+        "/v1/buckets/{bucket}/namespaces/{namespace}/policies",
+        "/v1/buckets/{bucket}/namespaces/{namespace}/policies/{policy_type}",
+        table,
+        f"{table}/policies",
+        f"{table}/policies/{{policy_type}}",
+        f"{table}/jobs",
+        "/v1/jobs",
+        "/v1/jobs/{job}",
+    }
+    identities = [
+        operation["operationId"] for path in document["paths"].values() for operation in path.values()
+    ]
+    assert len(identities) == len(set(identities))
+    put = document["paths"][f"{table}/policies/{{policy_type}}"]["put"]
+    assert {parameter["name"] for parameter in put["parameters"]} >= {
+        "bucket",
+        "namespace",
+        "table",
+        "policy_type",
+    }
