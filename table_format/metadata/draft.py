@@ -4,6 +4,7 @@ Copy on write: the base document and everything in it stay untouched; a list is 
 `finish` gives the base itself when nothing changed. Semantics are those of Java's TableMetadata.Builder.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from table_format.metadata.snapshots import MAIN
 SKEW_MS = 60_000
 PREVIOUS_VERSIONS_MAX = "write.metadata.previous-versions-max"
 _PREVIOUS_VERSIONS_DEFAULT = 100
+_NUMBER = re.compile(r"-?\d{1,9}", re.ASCII)
 
 
 class Draft:
@@ -261,4 +263,4 @@ def _blank(format_version: int) -> JsonObject:
 def _previous_versions_max(properties: Mapping[str, str]) -> int:
     text = properties.get(PREVIOUS_VERSIONS_MAX, "")
     # A setting that is no number must not make every later commit fail.
-    return max(1, int(text)) if text.isdecimal() and len(text) < 10 else _PREVIOUS_VERSIONS_DEFAULT
+    return max(1, int(text)) if _NUMBER.fullmatch(text) else _PREVIOUS_VERSIONS_DEFAULT

@@ -28,7 +28,7 @@ def loads(raw: bytes) -> Any:
     """
     flat = raw.translate(_FLATTEN)
     try:
-        if any(suspect in flat for suspect in _SUSPECTS):
+        if flat.startswith(b"-") or any(suspect in flat for suspect in _SUSPECTS):
             return json.loads(raw, parse_constant=_refuse_constant)
         return orjson.loads(raw)
     except (ValueError, RecursionError) as error:

@@ -169,10 +169,9 @@ def _numbered(
     known: dict[tuple[object, str], int] = {}
     for other in others:
         for field in other["fields"]:
-            if (field_id := field.get("field-id")) is not None:
-                meaning = (field.get("source-id"), canonical_transform(field))
-                users.setdefault(field_id, set()).add(meaning)
-                known[meaning] = max(known.get(meaning, 0), field_id)
+            meaning = (field.get("source-id"), canonical_transform(field))
+            users.setdefault(field["field-id"], set()).add(meaning)
+            known[meaning] = max(known.get(meaning, 0), field["field-id"])
     ids = [_kept_id(field, users) for field in fields]
     taken = {field_id for field_id in ids if field_id is not None}
     if len(taken) != sum(field_id is not None for field_id in ids):
