@@ -1,0 +1,124 @@
+"""The one place that puts the parts of ingest together; tests hand in others."""
+
+from collections.abc import Callable
+
+from ingest_plugin.bind.topic import TopicBinder
+from ingest_plugin.coordinator import Coordinator
+from ingest_plugin.decode.json import JsonDecoder
+from ingest_plugin.decode.plain import RawDecoder, StringDecoder
+from ingest_plugin.decode.registry import SchemaRegistry
+from ingest_plugin.decode.values import Decoder
+from ingest_plugin.kafka import Broker
+from ingest_plugin.keys import ConfigError
+from ingest_plugin.offsets import Source
+from ingest_plugin.settings import CatalogSettings, IngestSettings, TopicSettings, ValueFormat
+from ingest_plugin.worker import Worker
+from ingest_plugin.write.buffer import RowBuffer, StoreFor
+from ingest_plugin.write.dead_letters import DeadLetters
+from ingest_plugin.write.task import TopicTask
+from table_format.catalog import TableCatalog
+from table_format.clock import Clock, Ids, SystemClock, SystemIds
+from table_format.io.resolve import store_for as default_store_for
+from table_format.rest import RestCatalog
+
+
+def build(
+    settings: IngestSettings,
+    *,
+    should_stop: Callable[[], bool],
+    exit_at_end: bool = False,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+) -> Worker:
+    """A worker over the configured brokers and catalog.
+
+    Raises:
+        Forbidden: a Kafka client setting is refused.
+        ConfigError: the Kafka client is not installed.
+    """
+    clock, ids = clock or SystemClock(), ids or SystemIds()
+    return assemble(
+        settings,
+        broker=broker_of(settings),
+        catalog=catalog_of(settings.catalog),
+        store_for=default_store_for,
+        clock=clock,
+        ids=ids,
+        should_stop=should_stop,
+        exit_at_end=exit_at_end,
+    )
+
+
+def assemble(  # noqa: PLR0913 - a composition root takes every part
+    settings: IngestSettings,
+    *,
+    broker: Broker,
+    catalog: TableCatalog,
+    store_for: StoreFor,
+    clock: Clock,
+    ids: Ids,
+    should_stop: Callable[[], bool],
+    exit_at_end: bool = False,
+) -> Worker:
+    """A worker over the given parts."""
+    registry = None if settings.registry is None else SchemaRegistry(settings.registry, clock)
+
+    def task(topic: TopicSettings) -> TopicTask:
+        def buffer() -> RowBuffer:
+            return RowBuffer(store_for=store_for, ids=ids, target_bytes=topic.target_bytes)
+
+        return TopicTask(
+            settings=topic,
+            decoder=decoder_of(topic, registry),
+            binder=TopicBinder(settings=topic, catalog=catalog, clock=clock, ids=ids),
+            rows=buffer(),
+            letters=DeadLetters(
+                catalog=catalog, ident=topic.dead_letters, buffer=buffer(), clock=clock, ids=ids
+            ),
+            source=Source(topic=topic.topic, topic_id=None, cluster_id=None, generation=0),
+        )
+
+    return Worker(
+        broker=broker,
+        tasks=[task(topic) for topic in settings.topics],
+        coordinator=Coordinator(catalog=catalog, broker=broker, store_for=store_for, clock=clock, ids=ids),
+        clock=clock,
+        ids=ids,
+        should_stop=should_stop,
+        exit_at_end=exit_at_end,
+    )
+
+
+def broker_of(settings: IngestSettings) -> Broker:
+    """The configured Kafka connection.
+
+    Raises:
+        ConfigError: the Kafka client is not installed.
+    """
+    try:
+        from ingest_plugin.confluent import ConfluentBroker  # noqa: PLC0415 - an optional dependency
+    except ImportError:
+        raise ConfigError("the Kafka client is missing: pip install 'frazil[ingest]'") from None
+    return ConfluentBroker(settings.kafka)
+
+
+def catalog_of(settings: CatalogSettings) -> RestCatalog:
+    """The configured catalog."""
+    return RestCatalog(settings.uri, settings.warehouse, token=settings.token.get_secret_value() or None)
+
+
+def decoder_of(topic: TopicSettings, registry: SchemaRegistry | None) -> Decoder:
+    """The decoder of a topic's value format."""
+    match topic.value_format:
+        case ValueFormat.JSON:
+            return JsonDecoder()
+        case ValueFormat.STRING:
+            return StringDecoder()
+        case ValueFormat.RAW:
+            return RawDecoder()
+        case ValueFormat.BY_SCHEMA_ID:
+            from ingest_plugin.decode.avro import AvroDecoder  # noqa: PLC0415 - pulls fastavro in
+
+            if registry is None:
+                raise ConfigError(f"[topics.{topic.topic}]: by_schema_id needs a section [registry]")
+            return AvroDecoder(registry)

@@ -1,0 +1,106 @@
+"""The type of JSON values, seen together with what the table already says.
+
+Whole numbers are long, with a fraction among them double; text stays text. What only was null or empty is
+`unknown` until a value shows. Where values disagree the first one decides, and the others are refused when bound.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from ingest_plugin.bind.columns import MAX_COLUMNS, MAX_DEPTH, columns_of, resolve
+from ingest_plugin.decode.values import Row
+from table_format.jsontypes import JsonObject
+from table_format.schema.types import JsonType
+
+UNKNOWN = "unknown"
+_INT_RANGE = (-(2**31), 2**31 - 1)
+_SCALARS: Mapping[type, str] = {bool: "boolean", int: "long", float: "double", str: "string"}
+
+
+def observe_rows(
+    columns: Mapping[str, Sequence[Any]], known: JsonObject | None, *, grow: bool, depth: int = 0
+) -> JsonObject:
+    """The struct (without ids) of these columns: the known fields as they are or wider, then the new ones.
+
+    Without `grow` nothing is added to `known` and nothing widened.
+    """
+    fields: dict[str, JsonObject] = {field["name"]: field for field in (known or {}).get("fields", ())}
+    meant = resolve(columns, fields)
+    types: dict[str, JsonType] = {}
+    for name, values in columns.items():
+        target = meant[name]
+        if target is not None:
+            types[target] = _observe(values, fields[target]["type"], grow, depth)
+    result = [
+        {
+            "name": name,
+            "required": field.get("required", False),
+            "type": types.get(name, field["type"]),
+        }
+        for name, field in fields.items()
+    ]
+    new = [name for name in columns if meant[name] is None and name]
+    room = MAX_COLUMNS - len(result) if grow and depth < MAX_DEPTH else 0
+    result.extend(
+        {"name": name, "required": False, "type": _observe(columns[name], None, grow, depth)}
+        for name in _distinct(new)[: max(room, 0)]
+    )
+    return {"type": "struct", "fields": result}
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names without those that equal an earlier one but for case."""
+    return list({name.lower(): name for name in reversed(names)}.values())[::-1]
+
+
+def _observe(values: Sequence[Any], known: JsonType | None, grow: bool, depth: int) -> JsonType:
+    if isinstance(known, str):
+        return _wider(values, known) if grow else known
+    if known is not None:
+        return _observe_known(values, known, grow, depth)
+    kinds = set(map(type, values))
+    kinds.discard(type(None))
+    kind = next(iter(kinds)) if len(kinds) == 1 else _first_kind(values)
+    if {int, float} <= kinds and kind in (int, float):
+        return "double"
+    if kind is dict:
+        return _struct(values, None, grow, depth)
+    if kind is list:
+        inner = [item for value in values if type(value) is list for item in value]
+        return _list(UNKNOWN if depth >= MAX_DEPTH else _observe(inner, None, grow, depth + 1))
+    return UNKNOWN if kind is None else _SCALARS.get(kind, UNKNOWN)
+
+
+def _first_kind(values: Sequence[Any]) -> type | None:
+    return next((type(value) for value in values if value is not None), None)
+
+
+def _observe_known(values: Sequence[Any], known: JsonObject, grow: bool, depth: int) -> JsonType:
+    match known["type"]:
+        case "struct":
+            return _struct(values, known, grow, depth)
+        case "list":
+            inner = [item for value in values if type(value) is list for item in value]
+            return {**known, "element": _observe(inner, known["element"], grow, depth + 1)}
+        case _:
+            held = list(chain.from_iterable(value.values() for value in values if type(value) is dict))
+            return {**known, "value": _observe(held, known["value"], grow, depth + 1)}
+
+
+def _struct(values: Sequence[Any], known: JsonObject | None, grow: bool, depth: int) -> JsonType:
+    rows: list[Row] = [value for value in values if type(value) is dict]
+    return observe_rows(columns_of(rows), known, grow=grow, depth=depth + 1)
+
+
+def _list(element: JsonType) -> JsonObject:
+    return {"type": "list", "element": element, "element-required": False}
+
+
+def _wider(values: Sequence[Any], known: str) -> str:
+    """`int` becomes `long` when a number needs it: the only widening that JSON numbers can ask of a column."""
+    if known != "int":
+        return known
+    low, high = _INT_RANGE
+    numbers = [value for value in values if type(value) is int]
+    return known if all(low <= number <= high for number in numbers) else "long"

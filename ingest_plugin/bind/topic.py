@@ -1,0 +1,260 @@
+"""One topic's rows in its table's columns: finds or makes the table, grows it, and binds batches to it.
+
+Nothing here writes rows. The table is changed only by legal schema changes; a record that would need another one is
+a data error.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import structlog
+
+from ingest_plugin import status, tables
+from ingest_plugin.bind.columns import columns_of
+from ingest_plugin.bind.compile import Binder
+from ingest_plugin.bind.observe import observe_rows
+from ingest_plugin.decode.values import DataError, Group, invalid, unmappable
+from ingest_plugin.kafka import Message
+from ingest_plugin.partition_by import spec_of
+from ingest_plugin.settings import METADATA_COLUMN, TopicSettings, ValueFormat
+from ingest_plugin.write.dead_letters import micros_of
+from table_format.catalog import LoadedTable, TableCatalog
+from table_format.clock import Clock, Ids
+from table_format.jsontypes import JsonObject
+from table_format.schema import evolve
+from table_format.schema.arrow import ArrowArray, to_arrow
+from table_format.schema.conform import conform
+
+log = structlog.get_logger("frazil.ingest.bind")
+
+METADATA_FIELD: JsonObject = {
+    "name": METADATA_COLUMN,
+    "required": False,
+    "doc": "where in Kafka the row comes from",
+    "type": {
+        "type": "struct",
+        "fields": [
+            {"name": "partition", "required": False, "type": "int"},
+            {"name": "offset", "required": False, "type": "long"},
+            {"name": "timestamp", "required": False, "type": "timestamptz"},
+        ],
+    },
+}
+_METADATA_ARROW = pa.struct(
+    [("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC"))]
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class BoundRows:
+    """A record batch without the rows that did not fit; `places` are its rows' places among the messages."""
+
+    batch: pa.RecordBatch | None
+    places: Sequence[int]
+    errors: dict[int, DataError] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class TopicBinder:
+    """Binds one topic."""
+
+    settings: TopicSettings
+    catalog: TableCatalog
+    clock: Clock
+    ids: Ids
+    table: LoadedTable | None = None
+    _binders: dict[tuple[int, bool], Binder] = field(default_factory=dict)
+    _settled: set[tuple[int, int]] = field(default_factory=set)
+
+    def adopt(self, table: LoadedTable | None) -> None:
+        """Go on with this version of the table."""
+        before = self.table
+        if before is None or table is None or _schema_key(before) != _schema_key(table):
+            self._binders, self._settled = {}, set()
+        self.table = table
+
+    def open(self) -> LoadedTable | None:
+        """Find the table, and make its explicit columns be there; None when it is to be created later.
+
+        Raises:
+            SchemaConflict: the table's columns contradict the explicit schema.
+            Unavailable: the catalog is away.
+        """
+        table = tables.find(self.catalog, self.settings.ident)
+        explicit = self._explicit()
+        if table is not None and explicit["fields"]:
+            named = {field["name"].lower() for field in explicit["fields"]}
+            others = [f for f in table.metadata.schema()["fields"] if f["name"].lower() not in named]
+            self.adopt(table)
+            table = self._grown({"type": "struct", "fields": [*others, *explicit["fields"]]})
+        if table is not None:
+            self._compare_partitioning(table)
+        self.adopt(table)
+        return table
+
+    def ensure_table(self) -> LoadedTable | None:
+        """The table, created from what is known without any record; None when nothing is.
+
+        Raises:
+            ConfigError: the table cannot be created as configured.
+            Unavailable: the catalog is away.
+        """
+        if self.table is None and self.open() is None:
+            self._create(self._with_metadata(self._explicit()))
+        return self.table
+
+    def bind(self, group: Group, messages: Sequence[Message]) -> BoundRows:
+        """The group's rows as a batch of the table's schema.
+
+        Raises:
+            ConfigError: the table cannot be created as configured.
+            Unavailable: the catalog is away.
+        """
+        if not group.rows:
+            return BoundRows(batch=None, places=())
+        columns = columns_of(group.rows) if group.struct is None else None
+        try:
+            table = self._fitting_table(group, columns)
+        except tables.SchemaConflict as error:
+            reason = unmappable(f"does not fit the table: {error}")
+            return BoundRows(batch=None, places=(), errors=dict.fromkeys(group.positions, reason))
+        if table is None:
+            reason = invalid("the table does not exist yet, and the record has no field of a known type")
+            return BoundRows(batch=None, places=(), errors=dict.fromkeys(group.positions, reason))
+        bound = self._binder(table, trusted=group.struct is not None).bind(group.rows, columns)
+        places = [group.positions[place] for place in bound.kept]
+        errors = {group.positions[place]: invalid(reason) for place, reason in bound.errors.items()}
+        if not places:
+            return BoundRows(batch=None, places=(), errors=errors)
+        arrays = dict(bound.arrays)
+        if METADATA_COLUMN in _column_names(table) and self.settings.metadata_columns:
+            arrays[METADATA_COLUMN] = _metadata_array([messages[place] for place in places])
+        return BoundRows(batch=_batch(arrays, table, len(places)), places=places, errors=errors)
+
+    def conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch bound to an earlier version of the table, in the current one's columns."""
+        return batch if self.table is None else conform(batch, to_arrow(self.table.metadata.schema()))
+
+    def _fitting_table(self, group: Group, columns: dict[str, Sequence[Any]] | None) -> LoadedTable | None:
+        """The table after whatever these rows ask of it; None when there is none and nothing to make it of."""
+        key = group.schema_key
+        if self.table is not None and key is not None and self._is_settled(key, self.table):
+            return self.table
+        observed = group.struct if columns is None else self._observe(columns)
+        wanted = self._with_metadata(observed or {"type": "struct", "fields": []})
+        if self.table is None:
+            created = self._create(wanted)
+            if created is None:
+                return None
+        table = self._grown(wanted)
+        self.adopt(table)
+        if key is not None:
+            self._settled.add((key, table.metadata.current_schema_id))
+        return table
+
+    def _is_settled(self, schema_key: int, table: LoadedTable) -> bool:
+        return (schema_key, table.metadata.current_schema_id) in self._settled
+
+    def _observe(self, columns: dict[str, Sequence[Any]]) -> JsonObject:
+        explicit = self._explicit()
+        known = explicit if self.table is None else self._own_columns(self.table)
+        observed = observe_rows(columns, known, grow=self.settings.explicit.extra == "add")
+        pinned = {field["name"]: field for field in explicit["fields"] if isinstance(field["type"], str)}
+        before = {field["name"]: field for field in known["fields"]}
+        # What the settings say about a column is not widened by what the data say.
+        fields = [
+            before[f["name"]] if f["name"] in pinned and f["name"] in before else f
+            for f in observed["fields"]
+        ]
+        return {"type": "struct", "fields": fields}
+
+    def _explicit(self) -> JsonObject:
+        types = self.settings.explicit.types() if self.settings.value_format is ValueFormat.JSON else {}
+        fields = [{"name": name, "required": False, "type": kind} for name, kind in types.items()]
+        return {"type": "struct", "fields": fields}
+
+    def _own_columns(self, table: LoadedTable) -> JsonObject:
+        fields = [
+            field for field in table.metadata.schema()["fields"] if field["name"] not in self._reserved()
+        ]
+        return {"type": "struct", "fields": fields}
+
+    def _reserved(self) -> frozenset[str]:
+        return frozenset({METADATA_COLUMN}) if self.settings.metadata_columns else frozenset()
+
+    def _with_metadata(self, struct: JsonObject) -> JsonObject:
+        if not self.settings.metadata_columns:
+            return struct
+        others = [field for field in struct["fields"] if field["name"] != METADATA_COLUMN]
+        return {**struct, "fields": [*others, METADATA_FIELD]}
+
+    def _create(self, wanted: JsonObject) -> LoadedTable | None:
+        fields = [
+            {"name": change.name, "required": False, "type": change.type}
+            | ({"doc": change.doc} if change.doc else {})
+            for change in evolve.changes({"type": "struct", "fields": []}, wanted)
+            if isinstance(change, evolve.AddField)
+        ]
+        if not fields:
+            return None
+        struct: JsonObject = {"type": "struct", "fields": fields}
+        self.adopt(tables.create(self.catalog, self.settings.ident, struct, self.settings.partition_by))
+        log.info(status.TABLE_CREATED, table=str(self.settings.ident), columns=len(fields))
+        return self.table
+
+    def _grown(self, wanted: JsonObject) -> LoadedTable:
+        """The table in a schema that the wanted rows fit; asks the catalog only when something is missing."""
+        if self.table is not None:
+            found = evolve.changes(self.table.metadata.schema(), wanted, case_sensitive=False)
+            if not found:
+                return self.table
+        table = tables.grow(self.catalog, self.settings.ident, wanted, clock=self.clock, ids=self.ids)
+        log.info(
+            status.SCHEMA_CHANGED, table=str(self.settings.ident), schema=table.metadata.current_schema_id
+        )
+        return table
+
+    def _binder(self, table: LoadedTable, *, trusted: bool) -> Binder:
+        key = (table.metadata.current_schema_id, trusted)
+        if key not in self._binders:
+            self._binders[key] = Binder(table.metadata.schema(), trusted=trusted, reserved=self._reserved())
+        return self._binders[key]
+
+    def _compare_partitioning(self, table: LoadedTable) -> None:
+        terms = self.settings.partition_by
+        if not terms:
+            return
+        have = [(field["source-id"], field["transform"]) for field in table.metadata.spec()["fields"]]
+        wanted = [
+            (field["source-id"], field["transform"])
+            for field in spec_of(terms, table.metadata.schema())["fields"]
+        ]
+        if have != wanted:
+            log.warning(status.PARTITION_BY_DIFFERS, table=str(table.ident), used=table.metadata.spec())
+
+
+def _schema_key(table: LoadedTable) -> tuple[str | None, int]:
+    return table.metadata.uuid, table.metadata.current_schema_id
+
+
+def _column_names(table: LoadedTable) -> set[str]:
+    return {field["name"] for field in table.metadata.schema()["fields"]}
+
+
+def _batch(arrays: dict[str, ArrowArray], table: LoadedTable, count: int) -> pa.RecordBatch:
+    """The arrays in the table's columns; a batch without any still has its rows."""
+    schema = to_arrow(table.metadata.schema())
+    if not arrays:
+        return pa.RecordBatch.from_arrays([pa.nulls(count, field.type) for field in schema], schema=schema)
+    return conform(pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays)), schema)
+
+
+def _metadata_array(messages: Sequence[Message]) -> ArrowArray:
+    arrays: list[ArrowArray] = [
+        pa.array([message.partition() for message in messages], pa.int32()),
+        pa.array([message.offset() for message in messages], pa.int64()),
+        pa.array([micros_of(message) for message in messages], pa.timestamp("us", "UTC")),
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=list(_METADATA_ARROW))

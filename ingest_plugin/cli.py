@@ -1,0 +1,106 @@
+"""`frazil ingest run|validate`: builds the parts from the settings, and turns errors into lines and exit codes.
+
+0: done; 1: a topic stopped, or something is away; 2: the configuration is wrong.
+"""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import orjson
+import typer
+
+from ingest_plugin import check, status
+from ingest_plugin.assembly import build
+from ingest_plugin.keys import ConfigError
+from ingest_plugin.settings import IngestSettings, load
+from table_format.errors import TableFormatError
+
+app = typer.Typer(
+    name="ingest",
+    help="Kafka topics as Iceberg tables: read topics, write tables, each record exactly once.",
+    no_args_is_help=True,
+)
+
+Config = Annotated[
+    Path,
+    typer.Option(
+        "--config", "-c", help="TOML file: [catalog], [kafka], [registry], [defaults], [topics.NAME]."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
+
+
+@app.command()
+def run(
+    config: Config,
+    exit_at_end: Annotated[
+        bool,
+        typer.Option(
+            "--exit-at-end", help="Stop once every partition has been read to the end it had at the start."
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Ingest the configured topics until stopped (SIGTERM or Ctrl-C commits what has been read)."""
+    settings = _settings(config)
+    status.configure(json=json)
+    with _stop_signals() as should_stop:
+        try:
+            worker = build(settings, should_stop=should_stop, exit_at_end=exit_at_end)
+            clean = worker.run()
+        except ConfigError as error:
+            _fail(str(error), 2)
+        except TableFormatError as error:
+            _fail(f"ingest stopped: {error}", 1)
+    for topic, reason in worker.stopped.items():
+        typer.echo(f"error: topic {topic}: {reason}", err=True)
+    raise typer.Exit(0 if clean else 1)
+
+
+@app.command()
+def validate(config: Config, json: Json = False) -> None:
+    """Check the configuration against brokers, registry and catalog, without writing anything."""
+    settings = _settings(config)
+    status.configure(json=json)
+    findings = check.run(settings)
+    if json:
+        typer.echo(orjson.dumps([finding.document() for finding in findings]).decode())
+    else:
+        for finding in findings:
+            typer.echo(f"{'ok   ' if finding.ok else 'ERROR'} {finding.what}: {finding.detail}")
+    raise typer.Exit(0 if all(finding.ok for finding in findings) else 1)
+
+
+def _settings(config: Path) -> IngestSettings:
+    try:
+        return load(config)
+    except ConfigError as error:
+        _fail(str(error), 2)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    typer.echo(f"error: {message}", err=True)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def _stop_signals() -> Iterator[Callable[[], bool]]:
+    """SIGTERM and SIGINT ask for an orderly end; a second one ends at once."""
+    asked: list[int] = []
+
+    def ask(number: int, _frame: FrameType | None) -> None:
+        if asked:
+            sys.exit(128 + number)
+        asked.append(number)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

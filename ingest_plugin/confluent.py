@@ -1,0 +1,281 @@
+"""The broker port over confluent-kafka (librdkafka).
+
+Owns the client's quirks: partitions are assigned only once started, positions are kept here because a restart of
+one partition re-assigns all, and brokers without topic ids (librdkafka's own mock) answer None.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
+
+from ingest_plugin.kafka import Message, Polled, TopicInfo, TopicPartition
+from ingest_plugin.settings import KafkaSettings
+from table_format.errors import Forbidden, Unavailable
+
+log = structlog.get_logger("frazil.ingest.kafka")
+
+REQUEST_SECONDS = 10.0
+_DEFAULTS = {
+    # A killed process gives up its partitions after this time; the catalog refuses its late commits anyway.
+    "session.timeout.ms": "10000",
+    "isolation.level": "read_committed",
+    "client.id": "frazil-ingest",
+    "queued.max.messages.kbytes": "65536",
+}
+_FIXED = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    # A position that the log does not have must be seen, not moved.
+    "auto.offset.reset": "error",
+}
+_FATAL = (
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError._AUTHENTICATION,  # noqa: SLF001 - the client's public constants start with an underscore
+    KafkaError.FENCED_INSTANCE_ID,
+)
+_BREAKS_PARTITION = {
+    KafkaError._AUTO_OFFSET_RESET: "the log no longer has the next offset",  # noqa: SLF001 - as above
+    KafkaError.OFFSET_OUT_OF_RANGE: "the log no longer has the next offset",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic or partition does not exist any more",
+    KafkaError._UNKNOWN_TOPIC: "the topic does not exist any more",  # noqa: SLF001 - as above
+    KafkaError._UNKNOWN_PARTITION: "the partition does not exist any more",  # noqa: SLF001 - as above
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "reading the topic is not allowed",
+}
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+
+
+class ConfluentBroker:
+    """A librdkafka consumer that is told where to read."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        client: dict[str, Any] = {**_DEFAULTS, **settings.client}
+        config = {**client, **_FIXED, "group.id": settings.group, "error_cb": _log_error}
+        self._by_group = settings.assignment == "group"
+        self._incremental = (
+            client.get("group.protocol") == "consumer"
+            or client.get("partition.assignment.strategy") == "cooperative-sticky"
+        )
+        try:
+            self._consumer = Consumer(config)
+        except KafkaException as error:
+            raise Forbidden(f"[kafka]: {error.args[0].str()}") from None
+        self._admin_config = {
+            key: value for key, value in client.items() if not key.startswith(_CONSUMER_ONLY)
+        } | {"error_cb": _log_error}
+        self._admin: AdminClient | None = None
+        self._ids_offered = True
+        self._owned: set[TopicPartition] = set()
+        self._news: list[TopicPartition] = []
+        self._next: dict[TopicPartition, int] = {}
+        self._on_revoked: Callable[[list[TopicPartition], bool], None] = lambda _places, _lost: None
+
+    def cluster_id(self) -> str | None:
+        """The cluster's id, as the metadata response gives it."""
+        try:
+            found = self._consumer.list_topics(timeout=REQUEST_SECONDS).cluster_id
+        except KafkaException as error:
+            raise Unavailable(f"Kafka does not answer: {error.args[0].str()}") from None
+        return str(found) if found else None
+
+    def topic(self, name: str) -> TopicInfo | None:
+        """Id and partitions of a topic, or None when it does not exist."""
+        try:
+            found = self._consumer.list_topics(name, timeout=REQUEST_SECONDS).topics.get(name)
+        except KafkaException as error:
+            raise Unavailable(f"Kafka does not answer: {error.args[0].str()}") from None
+        if found is None or (found.error is not None and found.error.code() in _BREAKS_PARTITION):
+            return None
+        if found.error is not None:
+            raise Unavailable(f"topic {name}: {found.error.str()}")
+        return TopicInfo(topic_id=self._topic_id(name), partitions=tuple(sorted(found.partitions)))
+
+    def _topic_id(self, name: str) -> str | None:
+        if not self._ids_offered:
+            return None
+        if self._admin is None:
+            self._admin = AdminClient(self._admin_config)
+        future = self._admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_SECONDS / 2)[
+            name
+        ]
+        try:
+            found = str(future.result(REQUEST_SECONDS).topic_id)
+        except KafkaException as error:
+            if self._is_mock():
+                self._ids_offered = False
+                return None
+            raise Unavailable(f"topic {name}: {error.args[0].str()}") from None
+        return None if found == _NO_ID else found
+
+    def _is_mock(self) -> bool:
+        """Whether this is librdkafka's mock cluster, which has no controller to ask for ids."""
+        cluster = self.cluster_id()
+        return cluster is None or cluster.startswith("mockCluster")
+
+    def watermarks(self, place: TopicPartition) -> tuple[int, int]:
+        """First kept offset, and the next offset."""
+        try:
+            found = self._consumer.get_watermark_offsets(
+                ClientPartition(place.topic, place.partition), timeout=REQUEST_SECONDS
+            )
+        except KafkaException as error:
+            raise Unavailable(f"{place}: {error.args[0].str()}") from None
+        if found is None:
+            raise Unavailable(f"{place}: no answer in {REQUEST_SECONDS:.0f} s")
+        return int(found[0]), int(found[1])
+
+    def open(self, topics: Sequence[str], on_revoked: Callable[[list[TopicPartition], bool], None]) -> None:
+        """Join the group, or take every partition of the topics."""
+        self._on_revoked = on_revoked
+        if self._by_group:
+            self._consumer.subscribe(
+                list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+            )
+            return
+        for name in topics:
+            info = self.topic(name)
+            for partition in info.partitions if info else ():
+                self._take(TopicPartition(name, partition))
+
+    def _take(self, place: TopicPartition) -> None:
+        self._owned.add(place)
+        self._news.append(place)
+
+    def _assigned(self, consumer: Any, places: list[Any]) -> None:
+        for found in places:
+            self._take(TopicPartition(found.topic, found.partition))
+        # Taking the assignment over with nothing in it: a partition is read once its offset is known.
+        (consumer.incremental_assign if self._incremental else consumer.assign)([])
+
+    def _revoked(self, consumer: Any, places: list[Any]) -> None:
+        self._give_up(consumer, places, lost=False)
+
+    def _lost(self, consumer: Any, places: list[Any]) -> None:
+        self._give_up(consumer, places, lost=True)
+
+    def _give_up(self, consumer: Any, places: list[Any], *, lost: bool) -> None:
+        gone = [TopicPartition(found.topic, found.partition) for found in places]
+        self._on_revoked(gone, lost)
+        running = [ClientPartition(p.topic, p.partition) for p in gone if p in self._next]
+        for place in gone:
+            self._owned.discard(place)
+            self._next.pop(place, None)
+        self._news = [place for place in self._news if place in self._owned]
+        if self._incremental:
+            consumer.incremental_unassign(running)
+        else:
+            consumer.unassign()
+
+    def start(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions from these offsets on."""
+        wanted = {place: offset for place, offset in offsets.items() if place in self._owned}
+        moved = [place for place in wanted if place in self._next]
+        self._next.update(wanted)
+        if self._incremental:
+            self._consumer.incremental_unassign([ClientPartition(p.topic, p.partition) for p in moved])
+            self._consumer.incremental_assign(
+                [ClientPartition(p.topic, p.partition, o) for p, o in wanted.items()]
+            )
+        else:
+            self._assign_all()
+
+    def stop(self, places: Iterable[TopicPartition]) -> None:
+        """Read nothing more of these partitions."""
+        gone = [place for place in places if self._next.pop(place, None) is not None]
+        if not gone:
+            return
+        if self._incremental:
+            self._consumer.incremental_unassign([ClientPartition(p.topic, p.partition) for p in gone])
+        else:
+            self._assign_all()
+
+    def _assign_all(self) -> None:
+        self._consumer.assign([ClientPartition(p.topic, p.partition, o) for p, o in self._next.items()])
+
+    def poll(self, max_messages: int, timeout: float) -> Polled:
+        """Records of started partitions."""
+        try:
+            fetched: list[Any] = list(self._consumer.consume(max_messages, timeout))
+        except KafkaException as error:
+            raise Forbidden(f"Kafka: {error.args[0].str()}") from None
+        broken: dict[TopicPartition, str] = {}
+        messages: list[Message] = []
+        current: TopicPartition | None = None
+        for message in fetched:
+            if message.error() is not None:
+                self._note_error(message, broken)
+                continue
+            if (
+                current is None
+                or current.partition != message.partition()
+                or current.topic != message.topic()
+            ):
+                current = TopicPartition(message.topic(), message.partition())
+            expected = self._next.get(current)
+            if expected is None or message.offset() < expected:
+                continue
+            self._next[current] = message.offset() + 1
+            messages.append(message)
+        assigned, self._news = [place for place in self._news if place in self._owned], []
+        return Polled(messages=messages, assigned=assigned, broken=broken)
+
+    def _note_error(self, message: Any, broken: dict[TopicPartition, str]) -> None:
+        error = message.error()
+        code = error.code()
+        if code in _FATAL or error.fatal():
+            raise Forbidden(f"Kafka refuses us: {error.str()}")
+        place = TopicPartition(message.topic() or "", message.partition())
+        if code == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's public constants start so
+            if place in self._next:
+                self._next[place] = max(self._next[place], message.offset())
+        elif code in _BREAKS_PARTITION:
+            places = [
+                p for p in self._owned if p.topic == place.topic and place.partition in (-1, p.partition)
+            ]
+            broken.update(dict.fromkeys(places, f"{_BREAKS_PARTITION[code]} ({error.str()})"))
+            if not places:
+                log.warning("kafka_waits_for_topic", topic=place.topic, error=error.str())
+        else:
+            log.warning("kafka_error", place=str(place), error=error.str())
+
+    def position(self, place: TopicPartition) -> int | None:
+        """The offset up to which a started partition has been read."""
+        return self._next.get(place)
+
+    def note_progress(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Write group offsets for lag tools."""
+        if not offsets:
+            return
+        try:
+            self._consumer.commit(
+                offsets=[ClientPartition(p.topic, p.partition, o) for p, o in offsets.items()],
+                asynchronous=True,
+            )
+        except KafkaException as error:
+            log.debug("group_offsets_not_written", error=error.args[0].str())
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._consumer.close()
+
+
+_CONSUMER_ONLY = (
+    "session.timeout.ms",
+    "isolation.level",
+    "queued.",
+    "group.",
+    "partition.assignment.strategy",
+    "fetch.",
+    "max.poll.",
+    "heartbeat.",
+    "max.partition.fetch.bytes",
+)
+
+
+def _log_error(error: KafkaError) -> None:
+    log.warning("kafka_error", error=error.str())

@@ -1,0 +1,139 @@
+"""Commits: a topic's files and offsets in one snapshot, checked against the table's own offsets at every attempt.
+
+Exactly once rests on three facts: rows and offsets are one commit; the commit applies only where the table's
+recorded offsets equal those from which the files start; and the catalog accepts it only on the head that was
+checked. Kafka's group membership merely spreads the work.
+"""
+
+from dataclasses import dataclass
+
+import structlog
+
+from ingest_plugin import offsets, status
+from ingest_plugin.commit_state import Verdict, judge
+from ingest_plugin.kafka import Broker, TopicPartition
+from ingest_plugin.write.buffer import StoreFor
+from ingest_plugin.write.task import Pending, TopicStopped, TopicTask
+from table_format.catalog import LoadedTable, TableCatalog
+from table_format.clock import Clock, Ids
+from table_format.commit.append import append
+from table_format.commit.change import Change
+from table_format.commit.retry import CommitResult, commit_with_retry
+from table_format.errors import Internal, NoSuchTable
+
+log = structlog.get_logger("frazil.ingest.commit")
+
+
+@dataclass(slots=True, kw_only=True)
+class Coordinator:
+    """Commits tasks."""
+
+    catalog: TableCatalog
+    broker: Broker
+    store_for: StoreFor
+    clock: Clock
+    ids: Ids
+
+    def commit(self, task: TopicTask) -> bool:
+        """Commit everything that the task has taken; False when the table has moved on and the task must be reset.
+
+        Safe to call again after any of these errors: the same files are offered under the same commit id.
+
+        Raises:
+            TopicStopped: the topic or its table is not the one that was read.
+            CommitStateUnknown: it may have happened; call again before anything else.
+            Unavailable: a dependency is away; nothing was applied.
+            CommitFailed: every attempt lost its race.
+        """
+        if task.pending is None and not task.taken:
+            return True
+        self._check_topic(task)
+        if task.binder.table is None:
+            self._ensure_table(task)
+        began = self.clock.monotonic()
+        pending = task.prepare(self.ids.uuid())
+        if pending is None:
+            return True
+        if task.letters.count:
+            task.letters.commit(
+                offsets.summary(offsets.Recorded(), task.source, _ends(pending), pending.commit_id)
+            )
+        verdict, result = self._commit_rows(task, pending)
+        if verdict in (Verdict.COVERED, Verdict.OVERLAP):
+            log.warning(
+                status.SUPERSEDED,
+                topic=task.settings.topic,
+                rows=pending.rows,
+                files=len(pending.files),
+                why=verdict,
+            )
+            return False
+        task.committed()
+        task.binder.adopt(result.table)
+        self.broker.note_progress(
+            {TopicPartition(task.settings.topic, p): part.end for p, part in pending.ranges.items()}
+        )
+        log.info(
+            status.COMMITTED,
+            topic=task.settings.topic,
+            table=str(task.settings.ident),
+            rows=pending.rows,
+            files=len(pending.files),
+            offsets={str(p): end for p, end in sorted(_ends(pending).items())},
+            seconds=round(self.clock.monotonic() - began, 3),
+        )
+        return True
+
+    def _check_topic(self, task: TopicTask) -> None:
+        """Refuse to commit what may come from a topic that was made anew under the same name."""
+        if task.source.topic_id is None:
+            return
+        info = self.broker.topic(task.settings.topic)
+        if info is None or info.topic_id != task.source.topic_id:
+            raise TopicStopped(
+                "the topic was deleted or made anew while it was read; what was read since the last commit is dropped"
+                ". To take in the new topic, give it another 'table'"
+            )
+
+    def _ensure_table(self, task: TopicTask) -> None:
+        """Have a table before any dead letter is committed: the offsets behind them need a place."""
+        if task.binder.ensure_table() is None:
+            raise TopicStopped(
+                f"table {task.settings.ident} does not exist, and none of the first {task.bad_records['records']}"
+                " records could become a row that tells its columns; give the topic a schema"
+            )
+
+    def _commit_rows(self, task: TopicTask, pending: Pending) -> tuple[Verdict, CommitResult]:
+        verdict = Verdict.APPLY
+        home = task.binder.table
+        if home is None:
+            raise Internal("a commit without a table")
+        store = self.store_for(home.metadata.location, home.config)
+
+        def build(table: LoadedTable) -> Change | None:
+            nonlocal verdict
+            if pending.table_uuid is not None and table.metadata.uuid != pending.table_uuid:
+                raise TopicStopped(f"table {table.ident} was dropped and made anew while it was written")
+            before = offsets.recorded(table.metadata, task.settings.topic)
+            landed = offsets.landed(table.metadata, pending.commit_id)
+            verdict = judge(before.offsets, pending.ranges, landed=landed)
+            if verdict is not Verdict.APPLY:
+                return None
+            keys = offsets.summary(before, task.source, _ends(pending), pending.commit_id)
+            change = append(store, table, pending.files, summary=keys, clock=self.clock, ids=self.ids)
+            change.updates.append(offsets.mirror(keys))
+            pending.sent = True
+            return change
+
+        try:
+            result = commit_with_retry(
+                self.catalog, task.settings.ident, build, store=store, clock=self.clock, ids=self.ids
+            )
+        except NoSuchTable:
+            raise TopicStopped(f"table {task.settings.ident} was dropped while it was written") from None
+        # A commit that the loop found to be in the table after all has been applied, whatever was judged before.
+        return (Verdict.LANDED if result.applied else verdict), result
+
+
+def _ends(pending: Pending) -> dict[int, int]:
+    return {partition: part.end for partition, part in pending.ranges.items()}

@@ -1,0 +1,75 @@
+"""What decoding gives: groups of rows with the type that their format states, and data errors by record.
+
+A record is in exactly one group or has exactly one error. Transport trouble (registry away) is an exception, so
+that no record is blamed for it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol, TypeAlias
+
+from ingest_plugin.kafka import Message
+from table_format.jsontypes import JsonObject
+
+Row: TypeAlias = dict[str, Any]
+
+
+class ErrorKind(StrEnum):
+    """Whether one record is bad, or everything of its schema."""
+
+    INVALID = "invalid"
+    UNMAPPABLE = "unmappable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataError:
+    """Why a record cannot become a row."""
+
+    kind: ErrorKind
+    reason: str
+
+
+def invalid(reason: str) -> DataError:
+    """The record itself is bad."""
+    return DataError(kind=ErrorKind.INVALID, reason=reason)
+
+
+def unmappable(reason: str) -> DataError:
+    """Its schema does not fit a table, or not this one."""
+    return DataError(kind=ErrorKind.UNMAPPABLE, reason=reason)
+
+
+@dataclass(slots=True, kw_only=True)
+class Group:
+    """Rows of one schema; `positions[i]` is the place of `rows[i]` among the messages decoded."""
+
+    rows: list[Row]
+    positions: list[int]
+    struct: JsonObject | None = None
+    """The Iceberg struct type (without ids) that the format states; None: infer it from the values.
+
+    With a stated type the values are already in the form that Arrow takes for it.
+    """
+    schema_key: int | None = None
+    """Equal keys mean the same stated type."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Decoded:
+    """Everything about one batch of messages."""
+
+    groups: list[Group] = field(default_factory=list)
+    errors: dict[int, DataError] = field(default_factory=dict)
+
+
+class Decoder(Protocol):
+    """One value format."""
+
+    def decode(self, messages: Sequence[Message]) -> Decoded:
+        """Rows and data errors of the messages.
+
+        Raises:
+            Unavailable: something that the format needs is away; nothing is said about the records.
+        """
+        ...

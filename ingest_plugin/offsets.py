@@ -1,0 +1,132 @@
+"""Where a table says ingest stands: offsets in snapshot summaries, mirrored in a table property.
+
+The newest ancestor of main's head that carries the map is the truth, so a rollback rewinds the offsets with the
+rows. The property speaks only when the ancestry has been cut by expiry before any map was found.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import orjson
+
+from table_format.errors import Invalid
+from table_format.jsontypes import JsonObject
+from table_format.metadata.document import TableMetadata
+
+OFFSETS = "ingest.offsets"
+COMMIT_ID = "ingest.commit-id"
+CLUSTER_ID = "ingest.cluster-id"
+TOPIC_ID = "ingest.topic-id"
+GENERATION = "ingest.generation"
+MAPPING_VERSION = "ingest.mapping-version"
+STATE_PROPERTY = "ingest.state"
+CURRENT_MAPPING = "1"
+_KEYS = (OFFSETS, COMMIT_ID, CLUSTER_ID, TOPIC_ID, GENERATION, MAPPING_VERSION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What the table says; `everything` is the whole map, other topics included."""
+
+    offsets: Mapping[int, int] = field(default_factory=dict)
+    everything: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    cluster_id: str | None = None
+    topic_id: str | None = None
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Which log the offsets belong to, and who writes."""
+
+    topic: str
+    topic_id: str | None
+    cluster_id: str | None
+    generation: int
+    """How many times a process took partitions of this topic over; for people who look, not for fencing."""
+
+
+def recorded(metadata: TableMetadata, topic: str) -> Recorded:
+    """The newest state that the table's history, or else its property, tells for a topic.
+
+    Raises:
+        Invalid: the state is there but cannot be read: going on would double or lose rows.
+    """
+    state = _state(metadata)
+    if state is None:
+        return Recorded()
+    try:
+        everything = {name: dict(per) for name, per in orjson.loads(state[OFFSETS]).items()}
+        own = {int(partition): int(offset) for partition, offset in everything.get(topic, {}).items()}
+        generation = int(state.get(GENERATION, "0"))
+    except (orjson.JSONDecodeError, ValueError, TypeError, AttributeError) as error:
+        raise Invalid(f"{OFFSETS} of the table cannot be read ({error}): {state[OFFSETS]!r}") from None
+    known = bool(own)
+    return Recorded(
+        offsets=own,
+        everything=everything,
+        cluster_id=state.get(CLUSTER_ID) if known else None,
+        topic_id=state.get(TOPIC_ID) if known else None,
+        generation=generation,
+    )
+
+
+def _state(metadata: TableMetadata) -> Mapping[str, str] | None:
+    complete = False
+    for snapshot in _ancestry(metadata):
+        summary: Mapping[str, str] = snapshot.get("summary") or {}
+        if OFFSETS in summary:
+            return summary
+        complete = snapshot.get("parent-snapshot-id") in (None, -1)
+    if complete or metadata.current_snapshot is None:
+        return None
+    text = metadata.properties.get(STATE_PROPERTY)
+    if text is None:
+        return None
+    try:
+        state = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise Invalid(f"table property {STATE_PROPERTY} is not JSON: {text!r}") from None
+    return state if isinstance(state, dict) and OFFSETS in state else None
+
+
+def _ancestry(metadata: TableMetadata) -> Iterator[JsonObject]:
+    by_id = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.snapshots}
+    current = metadata.current_snapshot_id
+    seen: set[int] = set()
+    while current is not None and current in by_id and current not in seen:
+        seen.add(current)
+        snapshot = by_id[current]
+        yield snapshot
+        current = snapshot.get("parent-snapshot-id")
+
+
+def landed(metadata: TableMetadata, commit_id: str) -> bool:
+    """Whether a commit of that id is in the table, anywhere in what it remembers."""
+    if any((snapshot.get("summary") or {}).get(COMMIT_ID) == commit_id for snapshot in metadata.snapshots):
+        return True
+    state = metadata.properties.get(STATE_PROPERTY)
+    return state is not None and f'"{commit_id}"' in state
+
+
+def summary(before: Recorded, source: Source, ends: Mapping[int, int], commit_id: str) -> dict[str, str]:
+    """The summary keys of a commit that brings partitions to `ends`; all others stay as recorded."""
+    own = {**before.offsets, **ends}
+    merged = {**before.everything, source.topic: {str(p): own[p] for p in sorted(own)}}
+    result = {
+        OFFSETS: orjson.dumps(merged).decode(),
+        COMMIT_ID: commit_id,
+        GENERATION: str(max(before.generation, source.generation)),
+        MAPPING_VERSION: CURRENT_MAPPING,
+    }
+    if source.cluster_id is not None:
+        result[CLUSTER_ID] = source.cluster_id
+    if source.topic_id is not None:
+        result[TOPIC_ID] = source.topic_id
+    return result
+
+
+def mirror(keys: Mapping[str, str]) -> JsonObject:
+    """The update that writes the same state into the table property."""
+    state = {key: keys[key] for key in _KEYS if key in keys}
+    return {"action": "set-properties", "updates": {STATE_PROPERTY: orjson.dumps(state).decode()}}

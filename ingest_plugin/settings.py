@@ -1,0 +1,266 @@
+"""The ingest configuration: a TOML file, overridden by FRAZIL_INGEST__SECTION__KEY in the environment.
+
+Owns the meaning of every key and its bounds; holds no objects. Topic settings are complete after loading: defaults
+are merged in, names are resolved, collisions are refused.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+
+from ingest_plugin.bind.typetext import parse_type
+from ingest_plugin.keys import ConfigError, check_known, topic_keys
+from ingest_plugin.partition_by import PartitionTerm, parse
+from table_format.ident import Namespace, TableIdent
+from table_format.jsontypes import JsonObject
+from table_format.schema.types import JsonType
+
+ENV_PREFIX = "FRAZIL_INGEST__"
+DEAD_LETTERS_SUFFIX = "__dead_letters"
+METADATA_COLUMN = "_kafka_metadata"
+MIB = 1024 * 1024
+_SECTIONS = ("catalog", "kafka", "registry", "defaults", "topics")
+_OWN_KAFKA_KEYS = ("group", "assignment")
+# Settings that the exactly-once protocol needs as it sets them.
+_FIXED_KAFKA_KEYS = frozenset({"enable.auto.commit", "enable.auto.offset.store", "enable.partition.eof"})
+
+
+class ValueFormat(StrEnum):
+    """`convert.value.type`."""
+
+    JSON = "json"
+    BY_SCHEMA_ID = "by_schema_id"
+    STRING = "string"
+    RAW = "raw"
+
+
+class Tolerance(StrEnum):
+    """`errors.tolerance`: what happens to a record that cannot become a row."""
+
+    NONE = "none"
+    INVALID_DATA = "invalid_data"
+    ALL = "all"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+M = TypeVar("M", bound=_Section)
+
+
+class CatalogSettings(_Section):
+    """The Iceberg REST catalog."""
+
+    uri: str = Field(min_length=1)
+    warehouse: str = "default"
+    token: SecretStr = SecretStr("")
+
+
+class KafkaSettings(_Section):
+    """How to reach the brokers; `client` passes through to librdkafka."""
+
+    group: str = Field(default="frazil", min_length=1)
+    assignment: Literal["group", "all"] = "group"
+    client: dict[str, str]
+
+
+class RegistrySettings(_Section):
+    """A schema registry with Confluent's REST paths."""
+
+    url: str = Field(min_length=1)
+    username: str = ""
+    password: SecretStr = SecretStr("")
+    token: SecretStr = SecretStr("")
+
+
+class SchemaSettings(_Section):
+    """Types of columns that are not left to inference."""
+
+    columns: dict[str, str] = Field(default_factory=dict)
+    extra: Literal["add", "reject"] = "add"
+
+    def types(self) -> dict[str, JsonType]:
+        """Iceberg types by column name, without ids."""
+        return {name: parse_type(text, name) for name, text in self.columns.items()}
+
+
+class TopicSettings(_Section):
+    """One topic and its table."""
+
+    topic: str
+    namespace: Namespace
+    table: str
+    commit_interval_ms: int = Field(default=60_000, ge=100, le=900_000, alias="commit.interval.ms")
+    value_format: ValueFormat = Field(default=ValueFormat.RAW, alias="convert.value.type")
+    partition_by: tuple[PartitionTerm, ...] = Field(default=(), alias="partition.by")
+    tolerance: Tolerance = Field(default=Tolerance.INVALID_DATA, alias="errors.tolerance")
+    explicit: SchemaSettings = Field(default_factory=SchemaSettings, alias="schema")
+    target_bytes: int = Field(default=64 * MIB, ge=1024, le=2048 * MIB, alias="write.target.file.size.bytes")
+    metadata_columns: bool = Field(default=True, alias="metadata.columns")
+
+    @field_validator("partition_by", mode="before")
+    @classmethod
+    def _parse_partition(cls, value: Any) -> tuple[PartitionTerm, ...]:
+        if not isinstance(value, str | list | tuple):
+            raise ConfigError(f"partition.by must be text or a list of texts, got {value!r}")
+        return parse(value)
+
+    @property
+    def ident(self) -> TableIdent:
+        """The table that holds this topic."""
+        return TableIdent(self.namespace, self.table)
+
+    @property
+    def dead_letters(self) -> TableIdent:
+        """The table that keeps this topic's records that could not become rows."""
+        return TableIdent(self.namespace, self.table + DEAD_LETTERS_SUFFIX)
+
+
+class IngestSettings(_Section):
+    """Everything that `frazil ingest` is told."""
+
+    catalog: CatalogSettings
+    kafka: KafkaSettings
+    registry: RegistrySettings | None = None
+    topics: tuple[TopicSettings, ...] = Field(min_length=1)
+
+
+def load(path: Path | None, environ: Mapping[str, str] = os.environ) -> IngestSettings:
+    """Read and check the configuration.
+
+    Raises:
+        ConfigError: one line on what is wrong, where, and what to write.
+    """
+    document = _overlaid(_read(path), environ)
+    check_known("top level", document, _SECTIONS)
+    for name, section in document.items():
+        if not isinstance(section, dict):
+            raise ConfigError(f"'{name}' must be a section: write [{name}]")
+    topics = document.get("topics", {})
+    if not topics:
+        raise ConfigError("no topic is configured: write a section [topics.NAME]")
+    defaults = topic_keys("defaults", document.get("defaults", {}))
+    registry = document.get("registry")
+    settings = IngestSettings(
+        catalog=_model(CatalogSettings, "catalog", document.get("catalog", {})),
+        kafka=_kafka(document.get("kafka", {})),
+        registry=_model(RegistrySettings, "registry", registry) if registry else None,
+        topics=tuple(_topic(name, given, defaults) for name, given in topics.items()),
+    )
+    _check_together(settings)
+    return settings
+
+
+def _read(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+
+
+def _overlaid(document: dict[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """The document with environment values set: underscores inside a Kafka or topic key stand for dots."""
+    for variable, value in sorted(environ.items()):
+        if not variable.startswith(ENV_PREFIX):
+            continue
+        parts = variable[len(ENV_PREFIX) :].split("__")
+        section = parts[0].lower()
+        keys = parts[1:]
+        if section not in _SECTIONS or len(keys) != (2 if section == "topics" else 1) or not all(keys):
+            raise ConfigError(
+                f"environment variable {variable}: write {ENV_PREFIX}SECTION__KEY or {ENV_PREFIX}TOPICS__topic__KEY"
+            )
+        target = document.setdefault(section, {})
+        if section == "topics":
+            target = target.setdefault(keys[0], {})
+        key = keys[-1].lower()
+        target[key.replace("_", ".") if section in ("kafka", "defaults", "topics") else key] = value
+    return document
+
+
+def _kafka(given: dict[str, Any]) -> KafkaSettings:
+    own = {name: given[name] for name in _OWN_KAFKA_KEYS if name in given}
+    client = {name: _client_value(value) for name, value in given.items() if name not in _OWN_KAFKA_KEYS}
+    for name in client:
+        if name in _FIXED_KAFKA_KEYS or name == "group.id":
+            advice = "write group" if name == "group.id" else "exactly-once ingest sets it"
+            raise ConfigError(f"[kafka]: '{name}' cannot be set: {advice}")
+    if not client.get("bootstrap.servers"):
+        raise ConfigError("[kafka]: 'bootstrap.servers' is missing")
+    return _model(KafkaSettings, "kafka", {**own, "client": client})
+
+
+def _client_value(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _topic(name: str, given: object, defaults: Mapping[str, object]) -> TopicSettings:
+    section = f"topics.{name}"
+    if not isinstance(given, dict):
+        raise ConfigError(f"'{section}' must be a section: write [{section}]")
+    keys = {**defaults, **topic_keys(section, given)}
+    namespace = _namespace(section, keys.pop("namespace", None))
+    replacement = keys.pop("table.dot.replacement", None)
+    default_name = name if replacement is None else name.replace(".", str(replacement))
+    return _model(
+        TopicSettings,
+        section,
+        {**keys, "topic": name, "namespace": namespace, "table": keys.get("table", default_name)},
+    )
+
+
+def _namespace(section: str, value: object) -> Namespace:
+    """Text is one level per dot; a list gives the levels as they are."""
+    levels = value.split(".") if isinstance(value, str) else value
+    if not isinstance(levels, list) or not levels or not all(isinstance(x, str) and x for x in levels):
+        raise ConfigError(f"[{section}]: 'namespace' is missing or empty")
+    return Namespace(tuple(levels))
+
+
+def _model(model: type[M], section: str, given: Mapping[str, Any]) -> M:
+    check_known(section, given, _known_names(model))
+    try:
+        return model.model_validate(given)
+    except ConfigError as error:
+        raise ConfigError(f"[{section}]: {error}") from None
+    except ValidationError as error:
+        first: JsonObject = dict(error.errors(include_url=False, include_input=False)[0])
+        key = ".".join(str(part) for part in first["loc"]) or "value"
+        raise ConfigError(f"[{section}]: '{key}': {first['msg']}") from None
+
+
+def _known_names(model: type[_Section]) -> set[str]:
+    return {field.alias or name for name, field in model.model_fields.items()}
+
+
+def _check_together(settings: IngestSettings) -> None:
+    owners: dict[TableIdent, str] = {}
+    for topic in settings.topics:
+        if topic.value_format is ValueFormat.BY_SCHEMA_ID and settings.registry is None:
+            raise ConfigError(f"[topics.{topic.topic}]: by_schema_id needs a section [registry] with 'url'")
+        if topic.explicit.columns and topic.value_format is not ValueFormat.JSON:
+            raise ConfigError(f"[topics.{topic.topic}]: 'schema' is for convert.value.type = \"json\"")
+        if topic.metadata_columns and METADATA_COLUMN in topic.explicit.columns:
+            raise ConfigError(f"[topics.{topic.topic}]: column '{METADATA_COLUMN}' is ours")
+        topic.explicit.types()
+        idents = [topic.ident]
+        if topic.tolerance is not Tolerance.NONE:
+            idents.append(topic.dead_letters)
+        for ident in idents:
+            folded = TableIdent(ident.namespace, ident.name.casefold())
+            if folded in owners:
+                raise ConfigError(
+                    f"topics '{owners[folded]}' and '{topic.topic}' would both write table {ident}"
+                    ": give one of them another 'table'"
+                )
+            owners[folded] = topic.topic

@@ -1,0 +1,319 @@
+"""The ingest loop of one process: poll, take, commit at the interval; one thread, any number of topics.
+
+A topic's trouble is its own: what passes is tried again after a wait, what does not stops that topic with a status.
+Any number of processes may run; partitions are spread by the consumer group, correctness is not.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+
+from ingest_plugin import offsets, status
+from ingest_plugin.coordinator import Coordinator
+from ingest_plugin.kafka import Broker, Message, TopicPartition
+from ingest_plugin.keys import ConfigError
+from ingest_plugin.offsets import Source
+from ingest_plugin.tables import SchemaConflict, find
+from ingest_plugin.write.task import TopicStopped, TopicTask
+from table_format.clock import Clock, Ids
+from table_format.errors import CommitFailed, CommitStateUnknown, TableFormatError, Unavailable
+
+log = structlog.get_logger("frazil.ingest")
+
+BATCH = 5000
+_LONGEST_POLL = 0.25
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
+_SHUTDOWN_ATTEMPTS = 5
+# Trouble that may pass; everything else stops the topic.
+_PASSING = (Unavailable, CommitFailed, CommitStateUnknown)
+_STOPPING = (TopicStopped, TableFormatError, ConfigError, SchemaConflict)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Lane:
+    """One topic's place in the loop."""
+
+    task: TopicTask
+    due: float
+    failures: int = 0
+    wait_until: float | None = None
+    stopped: str | None = None
+    halted: bool = False
+    """The broker delivers nothing although partitions are begun: after a wait with a commit still open."""
+    owned: set[int] = field(default_factory=set)
+    unstarted: set[int] = field(default_factory=set)
+    ends: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def topic(self) -> str:
+        return self.task.settings.topic
+
+    def places(self, partitions: Iterable[int]) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, partition) for partition in sorted(partitions)]
+
+
+class Worker:
+    """Runs topics until stopped, or until the end seen at the start."""
+
+    def __init__(
+        self,
+        *,
+        broker: Broker,
+        tasks: Sequence[TopicTask],
+        coordinator: Coordinator,
+        clock: Clock,
+        ids: Ids,
+        should_stop: Callable[[], bool],
+        exit_at_end: bool = False,
+    ) -> None:
+        self._broker = broker
+        self._coordinator = coordinator
+        self._clock = clock
+        self._ids = ids
+        self._should_stop = should_stop
+        self._exit_at_end = exit_at_end
+        self._lanes = {task.settings.topic: _Lane(task=task, due=0.0) for task in tasks}
+
+    @property
+    def stopped(self) -> Mapping[str, str]:
+        """Topics that cannot go on, with the reason."""
+        return {lane.topic: lane.stopped for lane in self._lanes.values() if lane.stopped is not None}
+
+    def run(self) -> bool:
+        """Ingest; True when everything taken was committed and no topic is stopped.
+
+        Raises:
+            Forbidden: the brokers refuse us for good.
+        """
+        self._broker.open(list(self._lanes), self._on_revoked)
+        try:
+            while not self._should_stop() and any(lane.stopped is None for lane in self._lanes.values()):
+                self._turn()
+                if self._exit_at_end and self._all_at_end():
+                    break
+            clean = self._finish()
+        finally:
+            self._broker.close()
+        log.info(status.FINISHED, stopped=dict(self.stopped))
+        return clean and not self.stopped
+
+    def _turn(self) -> None:
+        polled = self._broker.poll(BATCH, self._poll_seconds())
+        for place in polled.assigned:
+            lane = self._lanes.get(place.topic)
+            if lane is not None:
+                lane.owned.add(place.partition)
+                lane.unstarted.add(place.partition)
+        for place, reason in polled.broken.items():
+            lane = self._lanes.get(place.topic)
+            if lane is not None and lane.stopped is None and place.partition in lane.owned:
+                self._commit_then_stop(lane, f"partition {place.partition}: {reason}")
+        for topic, messages in _by_topic(polled.messages).items():
+            lane = self._lanes.get(topic)
+            if lane is not None and lane.stopped is None and lane.wait_until is None:
+                self._guarded(lane, partial(lane.task.take, messages))
+        for lane in self._lanes.values():
+            self._tend(lane)
+
+    def _tend(self, lane: _Lane) -> None:
+        """Whatever a topic needs besides its messages: a wait ended, partitions begun, a commit due, a fault."""
+        now = self._clock.monotonic()
+        if lane.stopped is not None or (lane.wait_until is not None and now < lane.wait_until):
+            return
+        if lane.wait_until is not None:
+            lane.wait_until = None
+            if lane.task.pending is None:
+                self._restart(lane)
+        if lane.task.pending is None and lane.unstarted:
+            self._guarded(lane, partial(self._start, lane))
+        if lane.wait_until is None and lane.stopped is None and self._commit_due(lane):
+            self._guarded(lane, partial(self._commit, lane))
+
+    def _commit_due(self, lane: _Lane) -> bool:
+        task = lane.task
+        if task.idle:
+            return task.fault is not None
+        at_end = self._exit_at_end and self._at_end(lane)
+        return (
+            task.fault is not None
+            or at_end
+            or task.pending is not None
+            or self._clock.monotonic() >= lane.due
+        )
+
+    def _poll_seconds(self) -> float:
+        now = self._clock.monotonic()
+        waits = [lane.due - now for lane in self._lanes.values() if not lane.task.idle]
+        return max(0.01, min([_LONGEST_POLL, *waits]))
+
+    def _guarded(self, lane: _Lane, action: Callable[[], None]) -> None:
+        """Do something for one topic; its errors end or delay that topic only."""
+        try:
+            action()
+        except _PASSING as error:
+            self._wait(lane, error)
+        except _STOPPING as error:
+            self._stop(lane, str(error))
+
+    def _wait(self, lane: _Lane, error: TableFormatError) -> None:
+        lane.failures += 1
+        longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(lane.failures - 1, 10))
+        seconds = self._ids.jitter(longest / 2, longest)
+        lane.wait_until = self._clock.monotonic() + seconds
+        if lane.task.pending is None:
+            lane.task.reset()
+        lane.halted = True
+        self._broker.stop(lane.places(lane.owned))
+        log.warning(
+            status.WAITING, topic=lane.topic, reason=str(error), kind=error.kind, seconds=round(seconds, 2)
+        )
+
+    def _stop(self, lane: _Lane, reason: str) -> None:
+        lane.stopped = reason
+        lane.task.reset()
+        self._broker.stop(lane.places(lane.owned))
+        log.error(status.STOPPED, topic=lane.topic, reason=reason)
+
+    def _commit_then_stop(self, lane: _Lane, reason: str) -> None:
+        self._guarded(lane, partial(self._commit, lane))
+        if lane.stopped is None:
+            self._stop(lane, reason)
+
+    def _commit(self, lane: _Lane) -> None:
+        fault = lane.task.fault
+        applied = self._coordinator.commit(lane.task)
+        lane.failures = 0
+        lane.due = self._clock.monotonic() + lane.task.settings.commit_interval_ms / 1000
+        if not applied:
+            self._restart(lane)
+        elif fault is not None:
+            raise TopicStopped(fault)
+        elif lane.halted:
+            self._restart(lane)
+
+    def _restart(self, lane: _Lane) -> None:
+        """Drop what is uncommitted and go on from where the table is."""
+        lane.task.reset()
+        lane.halted = False
+        self._broker.stop(lane.places(lane.owned))
+        lane.unstarted = set(lane.owned)
+
+    def _start(self, lane: _Lane) -> None:
+        """Begin partitions at the table's offsets.
+
+        Raises:
+            TopicStopped: topic or log do not match what the table recorded.
+            Unavailable: catalog or brokers are away.
+        """
+        task = lane.task
+        info = self._broker.topic(lane.topic)
+        if info is None:
+            raise TopicStopped("the topic does not exist")
+        # Rows already taken go on in the table version they were bound to; offsets are always read afresh.
+        table = task.binder.open() if task.idle else find(task.binder.catalog, task.settings.ident)
+        known = offsets.Recorded() if table is None else offsets.recorded(table.metadata, lane.topic)
+        source = Source(
+            topic=lane.topic, topic_id=info.topic_id, cluster_id=self._broker.cluster_id(), generation=0
+        )
+        _check_same_log(known, source)
+        starts: dict[TopicPartition, int] = {}
+        for place in lane.places(lane.unstarted):
+            low, high = self._broker.watermarks(place)
+            recorded = known.offsets.get(place.partition)
+            _check_reachable(place, recorded, low, high)
+            starts[place] = low if recorded is None else recorded
+            lane.ends.setdefault(place.partition, high)
+        task.adopt(known, source)
+        for place, offset in starts.items():
+            task.begin(place.partition, recorded=known.offsets.get(place.partition), position=offset)
+        self._broker.start(starts)
+        lane.unstarted.clear()
+        lane.due = self._clock.monotonic() + task.settings.commit_interval_ms / 1000
+        log.info(status.STARTED, topic=lane.topic, offsets={str(p.partition): o for p, o in starts.items()})
+
+    def _on_revoked(self, places: list[TopicPartition], lost: bool) -> None:
+        for topic in dict.fromkeys(place.topic for place in places):
+            lane = self._lanes.get(topic)
+            if lane is None:
+                continue
+            gone = {place.partition for place in places if place.topic == topic}
+            if not lost and lane.stopped is None and lane.wait_until is None:
+                self._commit_before_leaving(lane)
+            lane.owned -= gone
+            # What could not be committed is read again, by whoever has the partitions then.
+            lane.task.reset()
+            lane.unstarted = set(lane.owned)
+
+    def _commit_before_leaving(self, lane: _Lane) -> None:
+        """Save the next owner work; when it fails the records are merely read again."""
+        try:
+            self._coordinator.commit(lane.task)
+        except (*_PASSING, *_STOPPING) as error:
+            log.warning("not_committed_before_rebalance", topic=lane.topic, reason=str(error))
+
+    def _at_end(self, lane: _Lane) -> bool:
+        """Whether every partition that is ours has been read to the end seen at its start."""
+        if not lane.owned or lane.unstarted:
+            return False
+        return all(
+            (self._broker.position(place) or 0) >= lane.ends.get(place.partition, 0)
+            for place in lane.places(lane.owned)
+        )
+
+    def _all_at_end(self) -> bool:
+        return all(
+            lane.stopped is not None or (lane.task.idle and lane.wait_until is None and self._at_end(lane))
+            for lane in self._lanes.values()
+        )
+
+    def _finish(self) -> bool:
+        """Commit what is left; True when all of it is in."""
+        for attempt in range(_SHUTDOWN_ATTEMPTS):
+            left = [lane for lane in self._lanes.values() if lane.stopped is None and not lane.task.idle]
+            if not left:
+                return True
+            if attempt:
+                self._clock.sleep(self._ids.jitter(_FIRST_WAIT / 2, _FIRST_WAIT))
+            for lane in left:
+                self._guarded(lane, partial(self._commit, lane))
+        for lane in self._lanes.values():
+            lane.task.reset()
+        log.warning("not_all_committed", advice="nothing is lost: the next run reads it again")
+        return False
+
+
+def _by_topic(messages: Sequence[Message]) -> dict[str, list[Message]]:
+    by_topic: dict[str, list[Message]] = {}
+    for message in messages:
+        by_topic.setdefault(message.topic(), []).append(message)
+    return by_topic
+
+
+def _check_same_log(known: offsets.Recorded, source: Source) -> None:
+    for what, before, now in (
+        ("cluster", known.cluster_id, source.cluster_id),
+        ("topic", known.topic_id, source.topic_id),
+    ):
+        if before is not None and now is not None and before != now:
+            raise TopicStopped(
+                f"the table was filled from another {what} of this name (id {before}, now {now}): its offsets mean"
+                " nothing here. Give the topic another 'table' to take in the new one"
+            )
+
+
+def _check_reachable(place: TopicPartition, recorded: int | None, low: int, high: int) -> None:
+    if recorded is None:
+        return
+    if recorded < low:
+        raise TopicStopped(
+            f"partition {place.partition}: records {recorded} to {low - 1} were deleted from the log before they"
+            " were ingested; they cannot be had any more. Give the topic another 'table' to go on from"
+            f" offset {low}"
+        )
+    if recorded > high:
+        raise TopicStopped(
+            f"partition {place.partition}: the table has records up to offset {recorded}, but the log ends at {high}:"
+            " the topic was made anew or has lost data"
+        )

@@ -1,0 +1,1 @@
+"""What has been read but not yet committed: open files of a table, and the dead letters beside it."""

@@ -1,0 +1,149 @@
+"""Records that could not become rows, kept in a table of their own: `<table>__dead_letters`.
+
+Dead letters are committed before the rows and offsets of the same stretch of the log. A crash between the two
+commits repeats dead letters (at least once; `partition` and `offset` tell the copies), and loses none; rows stay
+exactly once.
+"""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from ingest_plugin import offsets, tables
+from ingest_plugin.decode.values import DataError
+from ingest_plugin.kafka import NO_TIMESTAMP, Message
+from ingest_plugin.write.buffer import RowBuffer
+from table_format.catalog import LoadedTable, TableCatalog
+from table_format.clock import Clock, Ids
+from table_format.commit.append import append
+from table_format.commit.change import Change
+from table_format.commit.retry import commit_with_retry
+from table_format.ident import TableIdent
+from table_format.jsontypes import JsonObject
+from table_format.schema.arrow import arrow_primitive
+from table_format.schema.types import parse_primitive
+
+_COLUMNS = {
+    "topic": "string",
+    "partition": "int",
+    "offset": "long",
+    "timestamp": "timestamptz",
+    "key": "binary",
+    "value": "binary",
+    "headers": "string",
+    "reason": "string",
+}
+STRUCT: JsonObject = {
+    "type": "struct",
+    "fields": [{"name": name, "required": False, "type": kind} for name, kind in _COLUMNS.items()],
+}
+_ARROW_TYPES: dict[str, pa.DataType] = {
+    name: arrow_primitive(parse_primitive(kind)) for name, kind in _COLUMNS.items()
+}
+_ARROW = pa.schema(_ARROW_TYPES)
+
+
+@dataclass(slots=True, kw_only=True)
+class DeadLetters:
+    """One topic's dead letters since the last commit."""
+
+    catalog: TableCatalog
+    ident: TableIdent
+    buffer: RowBuffer
+    clock: Clock
+    ids: Ids
+    _table: LoadedTable | None = None
+    _commit_id: str | None = field(default=None)
+    _sent: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many wait for a commit."""
+        return self.buffer.rows
+
+    def add(self, letters: Sequence[tuple[Message, DataError]]) -> None:
+        """Keep these records, with the reason.
+
+        Raises:
+            Unavailable: catalog or store are away.
+        """
+        if self._table is None:
+            found = tables.find(self.catalog, self.ident)
+            if found is None:
+                found = tables.create(self.catalog, self.ident, STRUCT, ())
+            self._table = tables.grow(self.catalog, self.ident, STRUCT, clock=self.clock, ids=self.ids)
+        self.buffer.write(self._table, _batch(letters))
+
+    def commit(self, summary: dict[str, str]) -> None:
+        """Commit what waits; safe to call again after a failure.
+
+        Raises:
+            CommitStateUnknown: it may have happened; call again before anything else.
+            Unavailable: catalog or store are away.
+        """
+        files = self.buffer.close_files()
+        if not files or self._table is None:
+            return
+        commit_id = self._commit_id = self._commit_id or self.ids.uuid()
+        store = self.buffer.store(self._table)
+
+        def build(table: LoadedTable) -> Change | None:
+            if offsets.landed(table.metadata, commit_id):
+                return None
+            keys = {**summary, offsets.COMMIT_ID: commit_id}
+            change = append(store, table, files, summary=keys, clock=self.clock, ids=self.ids)
+            self._sent = True
+            return change
+
+        commit_with_retry(self.catalog, self.ident, build, store=store, clock=self.clock, ids=self.ids)
+        self.buffer.forget()
+        self._commit_id, self._sent = None, False
+
+    def discard(self) -> None:
+        """Drop what waits: its records will be read again."""
+        self.buffer.discard(delete=not self._sent)
+        self._table, self._commit_id, self._sent = None, None, False
+
+
+def _batch(letters: Sequence[tuple[Message, DataError]]) -> pa.RecordBatch:
+    rows: list[dict[str, Any]] = [
+        {
+            "topic": message.topic(),
+            "partition": message.partition(),
+            "offset": message.offset(),
+            "timestamp": micros_of(message),
+            "key": message.key(),
+            "value": message.value(),
+            "headers": headers_text(message),
+            "reason": error.reason,
+        }
+        for message, error in letters
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=_ARROW)
+
+
+def micros_of(message: Message) -> int | None:
+    """The record's timestamp in microseconds, if it has one."""
+    kind, millis = message.timestamp()
+    return None if kind == NO_TIMESTAMP or millis < 0 else millis * 1000
+
+
+def headers_text(message: Message) -> str | None:
+    """Headers as a JSON list of [name, value]; a value is text, null, or {"base64": …} when it is not UTF-8."""
+    headers = message.headers()
+    if not headers:
+        return None
+    return orjson.dumps([[name, _header_value(value)] for name, value in headers]).decode()
+
+
+def _header_value(value: bytes | None) -> str | dict[str, str] | None:
+    if value is None:
+        return None
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}

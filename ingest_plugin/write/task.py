@@ -1,0 +1,239 @@
+"""One topic on its way into its table: what has been read since the last commit, as files, dead letters and offsets.
+
+`take` either counts a batch of messages in completely or, by an exception, leaves the task to be reset. Offsets
+advance together with rows and dead letters, never alone.
+"""
+
+import gc
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import structlog
+
+from ingest_plugin import status
+from ingest_plugin.bind.topic import TopicBinder
+from ingest_plugin.commit_state import OffsetRange
+from ingest_plugin.decode.values import DataError, Decoder, ErrorKind
+from ingest_plugin.kafka import Message
+from ingest_plugin.offsets import Recorded, Source
+from ingest_plugin.settings import Tolerance, TopicSettings
+from ingest_plugin.write.buffer import RowBuffer
+from ingest_plugin.write.dead_letters import DeadLetters
+from table_format.manifest.entries import DataFile
+
+log = structlog.get_logger("frazil.ingest.task")
+
+
+class TopicStopped(Exception):
+    """The topic cannot go on without a person; the message says why and what to do."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Pending:
+    """A commit that has been begun: its files, its ranges, and whether the catalog was ever asked."""
+
+    commit_id: str
+    files: Sequence[DataFile]
+    rows: int
+    ranges: Mapping[int, OffsetRange]
+    table_uuid: str | None
+    sent: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class TopicTask:
+    """Everything uncommitted of one topic in this process."""
+
+    settings: TopicSettings
+    decoder: Decoder
+    binder: TopicBinder
+    rows: RowBuffer
+    letters: DeadLetters
+    source: Source
+    recorded: dict[int, int | None] = field(default_factory=dict)
+    """Per partition that is ours: what the table recorded when we last knew."""
+    position: dict[int, int] = field(default_factory=dict)
+    """Per partition that is ours: the next offset to take."""
+    taken: dict[int, int] = field(default_factory=dict)
+    """Per partition with something uncommitted: the offset behind the last message taken."""
+    pending: Pending | None = None
+    fault: str | None = None
+    """Why the topic must stop once what has been taken is committed."""
+    bad_records: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits for a commit."""
+        return self.pending is None and not self.taken
+
+    def begin(self, partition: int, *, recorded: int | None, position: int) -> None:
+        """Make a partition ours, from this offset on."""
+        self.recorded[partition] = recorded
+        self.position[partition] = position
+
+    def adopt(self, recorded: Recorded, source: Source) -> None:
+        """Know whose log this is; partitions are begun one by one."""
+        generation = max(source.generation, recorded.generation + 1)
+        self.source = Source(
+            topic=source.topic,
+            topic_id=source.topic_id,
+            cluster_id=source.cluster_id,
+            generation=generation,
+        )
+
+    def take(self, messages: Sequence[Message]) -> None:
+        """Turn messages of our partitions into rows and dead letters.
+
+        Raises:
+            TopicStopped: the table cannot be made or changed as these records need it.
+            Unavailable: something is away; nothing, or not all, of the batch was taken: reset the task.
+        """
+        messages = [message for message in messages if message.offset() >= self._next(message.partition())]
+        if not messages or self.fault is not None:
+            return
+        with _paused_gc():
+            batches, errors = self._bound(messages)
+            errors = self._tolerated(messages, errors)
+            limits = self._limits(messages, errors)
+            for batch, places in batches:
+                self._write(batch, places, messages, limits)
+            letters = [
+                (messages[place], error)
+                for place, error in sorted(errors.items())
+                if _within(messages[place], limits)
+            ]
+            if letters:
+                self.letters.add(letters)
+                self._count(letters)
+            self._advance(messages, limits)
+
+    def _next(self, partition: int) -> int:
+        # A partition that is not ours takes nothing.
+        return self.position.get(partition, 2**63)
+
+    def _bound(
+        self, messages: Sequence[Message]
+    ) -> tuple[list[tuple[pa.RecordBatch, Sequence[int]]], dict[int, DataError]]:
+        decoded = self.decoder.decode(messages)
+        errors = dict(decoded.errors)
+        batches = []
+        for group in decoded.groups:
+            bound = self.binder.bind(group, messages)
+            errors.update(bound.errors)
+            if bound.batch is not None:
+                batches.append((bound.batch, bound.places))
+        return batches, errors
+
+    def _tolerated(self, messages: Sequence[Message], errors: dict[int, DataError]) -> dict[int, DataError]:
+        """The errors, after noting the first one that the topic's tolerance does not cover."""
+        tolerance = self.settings.tolerance
+        for place in sorted(errors):
+            error = errors[place]
+            if tolerance is Tolerance.NONE or (
+                tolerance is Tolerance.INVALID_DATA and error.kind is ErrorKind.UNMAPPABLE
+            ):
+                message = messages[place]
+                self.fault = (
+                    f"record at partition {message.partition()} offset {message.offset()}: {error.reason}"
+                    f" (errors.tolerance = {tolerance})"
+                )
+                break
+        return errors
+
+    def _limits(self, messages: Sequence[Message], errors: Mapping[int, DataError]) -> dict[int, int]:
+        """Where each partition ends for this batch: before its first record that is not tolerated, if any."""
+        limits: dict[int, int] = {}
+        if self.fault is None:
+            return limits
+        everything = self.settings.tolerance is Tolerance.NONE
+        for place in sorted(errors, reverse=True):
+            if everything or errors[place].kind is ErrorKind.UNMAPPABLE:
+                limits[messages[place].partition()] = messages[place].offset()
+        return limits
+
+    def _write(
+        self,
+        batch: pa.RecordBatch,
+        places: Sequence[int],
+        messages: Sequence[Message],
+        limits: Mapping[int, int],
+    ) -> None:
+        table = self.binder.table
+        if limits:
+            keep = [row for row, place in enumerate(places) if _within(messages[place], limits)]
+            batch = batch.take(pa.array(keep, pa.int64()))
+        if batch.num_rows and table is not None:
+            self.rows.write(table, self.binder.conformed(batch))
+
+    def _advance(self, messages: Sequence[Message], limits: Mapping[int, int]) -> None:
+        for message in messages:
+            partition, offset = message.partition(), message.offset()
+            if not limits or offset < limits.get(partition, 2**63):
+                self.position[partition] = self.taken[partition] = offset + 1
+
+    def _count(self, letters: Iterable[tuple[Message, DataError]]) -> None:
+        reasons = Counter(error.reason for _, error in letters)
+        self.bad_records.update({"records": sum(reasons.values())})
+        reason, count = reasons.most_common(1)[0]
+        log.warning(
+            status.BAD_RECORDS,
+            topic=self.settings.topic,
+            count=sum(reasons.values()),
+            most=f"{count} x {reason}",
+            kept_in=str(self.settings.dead_letters),
+        )
+
+    def prepare(self, commit_id: str) -> Pending | None:
+        """Close the files and begin a commit of everything taken; None when there is nothing.
+
+        Raises:
+            Unavailable: the store is away: reset the task.
+        """
+        if self.pending is None and self.taken:
+            table = self.binder.table
+            self.pending = Pending(
+                commit_id=commit_id,
+                files=self.rows.close_files(),
+                rows=self.rows.rows,
+                ranges={
+                    partition: OffsetRange(recorded=self.recorded[partition], end=end)
+                    for partition, end in self.taken.items()
+                },
+                table_uuid=None if table is None else table.metadata.uuid,
+            )
+        return self.pending
+
+    def committed(self) -> None:
+        """The pending commit is in the table: go on behind it."""
+        if self.pending is not None:
+            self.recorded.update({p: part.end for p, part in self.pending.ranges.items()})
+        self.rows.forget()
+        self.taken = {}
+        self.pending = None
+
+    def reset(self) -> None:
+        """Forget everything uncommitted and give up all partitions; files that no commit named are deleted."""
+        sent = self.pending is not None and self.pending.sent
+        self.rows.discard(delete=not sent)
+        self.letters.discard()
+        self.recorded, self.position, self.taken = {}, {}, {}
+        self.pending, self.fault = None, None
+
+
+def _within(message: Message, limits: Mapping[int, int]) -> bool:
+    return not limits or message.offset() < limits.get(message.partition(), 2**63)
+
+
+@contextmanager
+def _paused_gc() -> Iterator[None]:
+    """Without collections: a batch is hundreds of thousands of small objects without cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
