@@ -82,7 +82,7 @@ def namespace_location(bucket_location: str, namespace: Namespace, properties: M
 
 def new_table_location(namespace_at: str, ident: TableIdent, ids: Ids) -> str:
     """A place that no table ever had: a readable name of URL-safe characters, and a fresh id."""
-    return join(namespace_at, f"{_safe(ident.name)}-{ids.uuid()[:8]}")
+    return join(namespace_at, f"{_safe(ident.name)}-{ids.uuid()[-8:]}")
 
 
 def _safe(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from catalog_server.settings import StartError
@@ -57,8 +57,8 @@ class Database:
             self._hot = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             self._hot.execute(f"PRAGMA busy_timeout = {self._busy_timeout_ms}")
             self._hot.execute("PRAGMA query_only = ON")
-        except (OperationalError, sqlite3.Error, OSError) as error:
-            cause = error.orig if isinstance(error, OperationalError) else error
+        except (DBAPIError, sqlite3.Error, OSError) as error:
+            cause = error.orig if isinstance(error, DBAPIError) else error
             raise StartError(f"database {self.path} can not be opened: {cause}") from error
         self._writer.start()
 

@@ -12,6 +12,14 @@ _ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
+    _buckets_and_namespaces()
+    _tables()
+    _policies()
+    _jobs()
+    _keys_and_unreferenced()
+
+
+def _buckets_and_namespaces() -> None:
     op.create_table(
         "buckets",
         sa.Column("id", _ID, autoincrement=True, nullable=False),
@@ -23,6 +31,64 @@ def upgrade() -> None:
         sa.UniqueConstraint("name", name=op.f("uq_buckets_name")),
         sqlite_autoincrement=True,
     )
+    op.create_table(
+        "namespaces",
+        sa.Column("id", _ID, autoincrement=True, nullable=False),
+        sa.Column("bucket_id", _ID, nullable=False),
+        sa.Column("parent_id", _ID, nullable=True),
+        sa.Column("key", sa.Text(), nullable=False),
+        sa.Column("parent_key", sa.Text(), nullable=False),
+        sa.Column("properties", sa.Text(), nullable=False),
+        sa.Column("created_at_ms", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["bucket_id"], ["buckets.id"], name=op.f("fk_namespaces_bucket_id_buckets")),
+        sa.ForeignKeyConstraint(
+            ["parent_id"], ["namespaces.id"], name=op.f("fk_namespaces_parent_id_namespaces")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_namespaces")),
+        sa.UniqueConstraint("bucket_id", "key", name=op.f("uq_namespaces_bucket_id_key")),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("ix_namespaces_children", "namespaces", ["bucket_id", "parent_key", "key"], unique=False)
+    op.create_index("ix_namespaces_parent_id", "namespaces", ["parent_id"], unique=False)
+
+
+def _tables() -> None:
+    op.create_table(
+        "tables",
+        sa.Column("id", _ID, autoincrement=True, nullable=False),
+        sa.Column("bucket_id", _ID, nullable=False),
+        sa.Column("namespace_id", _ID, nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("table_uuid", sa.Text(), nullable=False),
+        sa.Column("location", sa.Text(), nullable=False),
+        sa.Column("metadata_location", sa.Text(), nullable=False),
+        sa.Column("previous_metadata_location", sa.Text(), nullable=True),
+        sa.Column("version", sa.BigInteger(), nullable=False),
+        sa.Column("created_at_ms", sa.BigInteger(), nullable=False),
+        sa.Column("updated_at_ms", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["bucket_id"], ["buckets.id"], name=op.f("fk_tables_bucket_id_buckets")),
+        sa.ForeignKeyConstraint(
+            ["namespace_id"], ["namespaces.id"], name=op.f("fk_tables_namespace_id_namespaces")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_tables")),
+        sa.UniqueConstraint("namespace_id", "name", name=op.f("uq_tables_namespace_id_name")),
+        sa.UniqueConstraint("table_uuid", name=op.f("uq_tables_table_uuid")),
+        sqlite_autoincrement=True,
+    )
+    op.create_index("ix_tables_bucket_id", "tables", ["bucket_id"], unique=False)
+    op.create_table(
+        "table_places",
+        sa.Column("table_id", _ID, nullable=False),
+        sa.Column("place", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["table_id"], ["tables.id"], name=op.f("fk_table_places_table_id_tables"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("table_id", "place", name=op.f("pk_table_places")),
+    )
+    op.create_index("ix_table_places_place", "table_places", ["place"], unique=False)
+
+
+def _policies() -> None:
     op.create_table(
         "policies",
         sa.Column("scope", sa.Text(), nullable=False),
@@ -48,26 +114,8 @@ def upgrade() -> None:
     )
     op.create_index("ix_policy_changes_scope_scope_id", "policy_changes", ["scope", "scope_id"], unique=False)
 
-    op.create_table(
-        "unreferenced_objects",
-        sa.Column("table_uuid", sa.Text(), nullable=False),
-        sa.Column("path", sa.Text(), nullable=False),
-        sa.Column("first_seen_ms", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("table_uuid", "path", name=op.f("pk_unreferenced_objects")),
-    )
-    op.create_table(
-        "idempotency",
-        sa.Column("bucket_id", _ID, nullable=False),
-        sa.Column("principal", sa.Text(), nullable=False),
-        sa.Column("key", sa.Text(), nullable=False),
-        sa.Column("fingerprint", sa.Text(), nullable=False),
-        sa.Column("outcome", sa.Text(), nullable=False),
-        sa.Column("created_at_ms", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["bucket_id"], ["buckets.id"], name=op.f("fk_idempotency_bucket_id_buckets")),
-        sa.PrimaryKeyConstraint("bucket_id", "principal", "key", name=op.f("pk_idempotency")),
-    )
-    op.create_index("ix_idempotency_created_at_ms", "idempotency", ["created_at_ms"], unique=False)
 
+def _jobs() -> None:
     op.create_table(
         "jobs",
         sa.Column("id", _ID, autoincrement=True, nullable=False),
@@ -116,60 +164,27 @@ def upgrade() -> None:
         postgresql_where=sa.text("state = 'running' AND NOT dry_run"),
     )
 
+
+def _keys_and_unreferenced() -> None:
     op.create_table(
-        "namespaces",
-        sa.Column("id", _ID, autoincrement=True, nullable=False),
+        "idempotency",
         sa.Column("bucket_id", _ID, nullable=False),
-        sa.Column("parent_id", _ID, nullable=True),
+        sa.Column("principal", sa.Text(), nullable=False),
         sa.Column("key", sa.Text(), nullable=False),
-        sa.Column("parent_key", sa.Text(), nullable=False),
-        sa.Column("properties", sa.Text(), nullable=False),
+        sa.Column("fingerprint", sa.Text(), nullable=False),
+        sa.Column("outcome", sa.Text(), nullable=False),
         sa.Column("created_at_ms", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["bucket_id"], ["buckets.id"], name=op.f("fk_namespaces_bucket_id_buckets")),
-        sa.ForeignKeyConstraint(
-            ["parent_id"], ["namespaces.id"], name=op.f("fk_namespaces_parent_id_namespaces")
-        ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_namespaces")),
-        sa.UniqueConstraint("bucket_id", "key", name=op.f("uq_namespaces_bucket_id_key")),
-        sqlite_autoincrement=True,
+        sa.ForeignKeyConstraint(["bucket_id"], ["buckets.id"], name=op.f("fk_idempotency_bucket_id_buckets")),
+        sa.PrimaryKeyConstraint("bucket_id", "principal", "key", name=op.f("pk_idempotency")),
     )
-    op.create_index("ix_namespaces_children", "namespaces", ["bucket_id", "parent_key", "key"], unique=False)
-    op.create_index("ix_namespaces_parent_id", "namespaces", ["parent_id"], unique=False)
-
+    op.create_index("ix_idempotency_created_at_ms", "idempotency", ["created_at_ms"], unique=False)
     op.create_table(
-        "tables",
-        sa.Column("id", _ID, autoincrement=True, nullable=False),
-        sa.Column("bucket_id", _ID, nullable=False),
-        sa.Column("namespace_id", _ID, nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
+        "unreferenced_objects",
         sa.Column("table_uuid", sa.Text(), nullable=False),
-        sa.Column("location", sa.Text(), nullable=False),
-        sa.Column("metadata_location", sa.Text(), nullable=False),
-        sa.Column("previous_metadata_location", sa.Text(), nullable=True),
-        sa.Column("version", sa.BigInteger(), nullable=False),
-        sa.Column("created_at_ms", sa.BigInteger(), nullable=False),
-        sa.Column("updated_at_ms", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["bucket_id"], ["buckets.id"], name=op.f("fk_tables_bucket_id_buckets")),
-        sa.ForeignKeyConstraint(
-            ["namespace_id"], ["namespaces.id"], name=op.f("fk_tables_namespace_id_namespaces")
-        ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_tables")),
-        sa.UniqueConstraint("namespace_id", "name", name=op.f("uq_tables_namespace_id_name")),
-        sa.UniqueConstraint("table_uuid", name=op.f("uq_tables_table_uuid")),
-        sqlite_autoincrement=True,
+        sa.Column("path", sa.Text(), nullable=False),
+        sa.Column("first_seen_ms", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("table_uuid", "path", name=op.f("pk_unreferenced_objects")),
     )
-    op.create_index("ix_tables_bucket_id", "tables", ["bucket_id"], unique=False)
-
-    op.create_table(
-        "table_places",
-        sa.Column("table_id", _ID, nullable=False),
-        sa.Column("place", sa.Text(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["table_id"], ["tables.id"], name=op.f("fk_table_places_table_id_tables"), ondelete="CASCADE"
-        ),
-        sa.PrimaryKeyConstraint("table_id", "place", name=op.f("pk_table_places")),
-    )
-    op.create_index("ix_table_places_place", "table_places", ["place"], unique=False)
 
 
 def downgrade() -> None:

@@ -1,0 +1,245 @@
+"""The database: what a write promises, alone, in a batch, and when the disk or another process is in the way."""
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, event
+from sqlalchemy.exc import OperationalError
+
+from catalog_server.store import buckets
+from catalog_server.store.engine import Database
+from table_format.errors import AlreadyExists, CommitStateUnknown, Unavailable
+
+pytestmark = pytest.mark.anyio
+
+
+def create(connection: Connection, name: str) -> str:
+    return buckets.create(connection, name, f"memory://{name}", {}, 1).name
+
+
+def names(connection: Connection) -> list[str]:
+    return [row.name for row in buckets.page(connection, None, None)]
+
+
+def raise_value_error(connection: Connection, name: str) -> None:
+    create(connection, name)
+    raise ValueError(name)
+
+
+async def test_a_write_is_seen_by_the_next_read(database: Database) -> None:
+    assert await database.write(create, "one") == "one"
+    assert await database.read(names) == ["one"]
+    assert database.read_now(names) == ["one"]
+    assert database.hot(lambda hot: hot.execute("SELECT count(*) FROM buckets").fetchone()) == (1,)
+
+
+async def test_a_failing_unit_leaves_its_neighbours_alone(database: Database) -> None:
+    outcomes = await asyncio.gather(
+        database.write(create, "a"),
+        database.write(raise_value_error, "b"),
+        database.write(create, "c"),
+        database.write(create, "a"),
+        return_exceptions=True,
+    )
+    assert [type(outcome) for outcome in outcomes] == [str, ValueError, str, AlreadyExists]
+    assert await database.read(names) == ["a", "c"]
+
+
+async def test_writes_that_pile_up_share_one_commit(database: Database) -> None:
+    commits = []
+    event.listen(database.writer_engine, "commit", commits.append)
+    held, entered = threading.Event(), threading.Event()
+
+    def wait(connection: Connection) -> None:
+        entered.set()
+        held.wait(5)
+
+    first = asyncio.create_task(database.write(wait))
+    await asyncio.to_thread(entered.wait, 5)
+    rest = [asyncio.create_task(database.write(create, f"n{number:03}")) for number in range(100)]
+    await asyncio.sleep(0.05)
+    held.set()
+    await asyncio.gather(first, *rest)
+    assert len(commits) == 2
+    assert len(await database.read(names)) == 100
+
+
+async def test_a_unit_cancelled_while_it_waits_never_runs(database: Database) -> None:
+    held, entered = threading.Event(), threading.Event()
+
+    def wait(connection: Connection) -> None:
+        entered.set()
+        held.wait(5)
+
+    first = asyncio.create_task(database.write(wait))
+    await asyncio.to_thread(entered.wait, 5)
+    second = asyncio.create_task(database.write(create, "late"))
+    await asyncio.sleep(0.02)
+    second.cancel()
+    held.set()
+    await first
+    assert await database.read(names) == []
+
+
+async def test_a_commit_that_fails_is_unknown_to_every_unit_that_had_succeeded(database: Database) -> None:
+    def fail(_: Connection) -> None:
+        raise OperationalError("COMMIT", {}, sqlite3.OperationalError("disk I/O error"))
+
+    event.listen(database.writer_engine, "commit", fail)
+    outcomes = await asyncio.gather(
+        database.write(create, "a"), database.write(raise_value_error, "b"), return_exceptions=True
+    )
+    assert [type(outcome) for outcome in outcomes] == [CommitStateUnknown, ValueError]
+    event.remove(database.writer_engine, "commit", fail)
+    assert await database.write(create, "c") == "c"
+
+
+async def test_R4_a_commit_refused_for_want_of_a_lock_is_certainly_undone(database: Database) -> None:
+    def busy(_: Connection) -> None:
+        error = sqlite3.OperationalError("database is locked")
+        error.sqlite_errorcode = sqlite3.SQLITE_BUSY  # type: ignore[attr-defined]
+        raise OperationalError("COMMIT", {}, error)
+
+    event.listen(database.writer_engine, "commit", busy)
+    with pytest.raises(Unavailable):
+        await database.write(create, "a")
+    event.remove(database.writer_engine, "commit", busy)
+    assert await database.read(names) == []
+    assert await database.write(create, "a") == "a"
+
+
+async def test_R4_a_lock_held_by_another_process_is_unavailable_before_any_effect(database: Database) -> None:
+    other = sqlite3.connect(database.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Unavailable):
+        await database.write(create, "a")
+    assert await database.read(names) == []  # readers do not wait for writers
+    other.execute("ROLLBACK")
+    other.close()
+    assert await database.write(create, "a") == "a"
+
+
+async def test_a_full_disk_in_a_unit_undoes_the_whole_batch(database: Database) -> None:
+    def full(connection: Connection) -> None:
+        create(connection, "b")
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+        driver.execute("ROLLBACK")  # what SQLite does by itself when it runs out of space
+        raise OperationalError("INSERT", {}, sqlite3.OperationalError("database or disk is full"))
+
+    held, entered = threading.Event(), threading.Event()
+
+    def wait(connection: Connection) -> None:
+        entered.set()
+        held.wait(5)
+
+    first = asyncio.create_task(database.write(wait))
+    await asyncio.to_thread(entered.wait, 5)
+    batch = [asyncio.create_task(database.write(create, "a")), asyncio.create_task(database.write(full))]
+    await asyncio.sleep(0.02)
+    held.set()
+    await first
+    outcomes = await asyncio.gather(*batch, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [Unavailable, Unavailable]
+    assert await database.read(names) == []
+
+
+async def test_the_writer_survives_whatever_a_batch_dies_of(database: Database) -> None:
+    def odd(_: Connection) -> None:
+        raise RuntimeError("not a database error")
+
+    event.listen(database.writer_engine, "begin", odd)
+    with pytest.raises(CommitStateUnknown):
+        await database.write(create, "a")
+    event.remove(database.writer_engine, "begin", odd)
+    assert await database.write(create, "b") == "b"
+
+
+async def test_too_many_waiting_writes_are_refused(tmp_path: Path) -> None:
+    database = Database(tmp_path / "frazil.db", max_queued_writes=2)
+    database.start()
+    held, entered = threading.Event(), threading.Event()
+
+    def wait(connection: Connection) -> None:
+        entered.set()
+        held.wait(5)
+
+    first = asyncio.create_task(database.write(wait))
+    await asyncio.to_thread(entered.wait, 5)
+    waiting = [asyncio.create_task(database.write(create, f"n{number}")) for number in range(3)]
+    await asyncio.sleep(0.02)
+    held.set()
+    outcomes = await asyncio.gather(first, *waiting, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None), str, str, Unavailable]
+    await database.close()
+
+
+async def test_closing_finishes_what_waits_and_refuses_what_comes_later(tmp_path: Path) -> None:
+    database = Database(tmp_path / "frazil.db")
+    database.start()
+    waiting = [asyncio.create_task(database.write(create, f"n{number}")) for number in range(20)]
+    await asyncio.sleep(0)
+    await database.close()
+    assert sorted(await asyncio.gather(*waiting)) == sorted(f"n{number}" for number in range(20))
+    with pytest.raises(Unavailable):
+        await database.write(create, "late")
+    with pytest.raises(Unavailable):
+        database.hot(lambda hot: hot.execute("SELECT 1").fetchone())
+
+
+async def test_two_processes_write_to_one_database(database: Database) -> None:
+    second = Database(database.path, busy_timeout_seconds=10)
+    second.start()
+    await asyncio.gather(
+        *(database.write(create, f"a{number:02}") for number in range(30)),
+        *(second.write(create, f"b{number:02}") for number in range(30)),
+        return_exceptions=False,
+    )
+    assert len(await database.read(names)) == 60
+    await second.close()
+
+
+_CHILD = """
+import asyncio, sys
+from pathlib import Path
+from catalog_server.store import buckets
+from catalog_server.store.engine import Database
+
+async def main():
+    database = Database(Path(sys.argv[1]))
+    database.start()
+    for number in range(100_000):
+        await database.write(lambda c: buckets.create(c, f"n{number:06}", "memory://x", {}, 1))
+        print(number, flush=True)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.process
+async def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
+    path = tmp_path / "frazil.db"
+    child = subprocess.Popen(
+        [sys.executable, "-c", _CHILD, str(path)], stdout=subprocess.PIPE, text=True, cwd=os.getcwd()
+    )
+    assert child.stdout is not None
+    for line in child.stdout:
+        if int(line) >= 25:
+            break
+    child.send_signal(signal.SIGKILL)
+    acknowledged = [25] + [int(line) for line in child.stdout if line.strip().isdecimal()]
+    child.wait()
+    child.stdout.close()
+    database = Database(path)
+    database.start()
+    stored = await database.read(names)
+    await database.close()
+    assert stored[: max(acknowledged) + 1] == [f"n{number:06}" for number in range(max(acknowledged) + 1)]
+    assert len(stored) <= max(acknowledged) + 2
