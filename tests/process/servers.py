@@ -54,10 +54,12 @@ class Server:
         return self.process.wait(STOP_SECONDS)
 
     def kill(self) -> None:
-        """SIGKILL and wait."""
+        """SIGKILL and wait; also after `terminate`, to give the pipe back."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(STOP_SECONDS)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
 
 
 def frazil(*arguments: str) -> list[str]:
@@ -125,8 +127,6 @@ def serving(
             server.terminate()
         finally:
             server.kill()
-            if server.process.stdout is not None:
-                server.process.stdout.close()
 
 
 def _first_line(process: subprocess.Popen[bytes], seconds: float) -> str:

@@ -1,0 +1,50 @@
+"""The server, made to kill itself (SIGKILL) at one point of a commit. Run as `python crash_server.py serve …`.
+
+FRAZIL_TEST_CRASH_POINT names the point; the file FRAZIL_TEST_CRASH_TRIGGER arms it, so that a test can prepare first.
+Only ports are wrapped: the code under test is the product's, unchanged.
+"""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from catalog_server.cli import main
+from catalog_server.services import commit_unit
+from catalog_server.store.engine import Database
+from table_format.io.local import LocalObjectStore
+
+POINT = os.environ["FRAZIL_TEST_CRASH_POINT"]
+TRIGGER = Path(os.environ["FRAZIL_TEST_CRASH_TRIGGER"])
+
+
+def die_at(point: str) -> None:
+    if point == POINT and TRIGGER.exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+original_put = LocalObjectStore.put
+original_write = Database.write
+
+
+def put(self: LocalObjectStore, path: str, data: bytes, *, if_absent: bool = False) -> None:
+    is_metadata = path.endswith(".metadata.json")
+    if is_metadata:
+        die_at("before-metadata-write")
+    original_put(self, path, data, if_absent=if_absent)
+    if is_metadata:
+        die_at("between-metadata-write-and-swap")
+
+
+async def write(self: Database, fn: Any, *args: Any, **kwargs: Any) -> Any:
+    result = await original_write(self, fn, *args, **kwargs)
+    if fn is commit_unit.run:
+        die_at("after-swap-before-answer")
+    return result
+
+
+LocalObjectStore.put = put  # type: ignore[method-assign]
+Database.write = write  # type: ignore[method-assign]
+
+if __name__ == "__main__":
+    main()
