@@ -15,7 +15,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    opened = Database(tmp_path / "frazil.db", busy_timeout_seconds=0.2)
+    opened = Database(tmp_path / "frazil.db", busy_timeout_seconds=20)
     opened.start()
     yield opened
     await opened.close()

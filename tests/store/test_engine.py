@@ -115,7 +115,9 @@ async def test_R4_a_commit_refused_for_want_of_a_lock_is_certainly_undone(databa
     assert await database.write(create, "a") == "a"
 
 
-async def test_R4_a_lock_held_by_another_process_is_unavailable_before_any_effect(database: Database) -> None:
+async def test_R4_a_lock_held_by_another_process_is_unavailable_before_any_effect(tmp_path: Path) -> None:
+    database = Database(tmp_path / "frazil.db", busy_timeout_seconds=0.1)
+    database.start()
     other = sqlite3.connect(database.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(Unavailable):
@@ -124,6 +126,7 @@ async def test_R4_a_lock_held_by_another_process_is_unavailable_before_any_effec
     other.execute("ROLLBACK")
     other.close()
     assert await database.write(create, "a") == "a"
+    await database.close()
 
 
 async def test_a_full_disk_in_a_unit_undoes_the_whole_batch(database: Database) -> None:
@@ -195,7 +198,7 @@ async def test_closing_finishes_what_waits_and_refuses_what_comes_later(tmp_path
 
 
 async def test_two_processes_write_to_one_database(database: Database) -> None:
-    second = Database(database.path, busy_timeout_seconds=10)
+    second = Database(database.path, busy_timeout_seconds=20)
     second.start()
     await asyncio.gather(
         *(database.write(create, f"a{number:02}") for number in range(30)),
