@@ -1,0 +1,209 @@
+"""The purge job: all files of a dropped table, none of anybody else's."""
+
+import pytest
+
+from maintenance.ports import JobKind, JobSettings
+from maintenance.purge.job import run
+from maintenance.report import Outcome
+from table_format.errors import Invalid, Unavailable
+from table_format.io.faults import Failing, Rule
+from table_format.io.memory import MemoryObjectStore
+from table_format.manifest.entries import DataFile
+from tests.factories.lake import Lake
+from tests.fakes.clock import ManualClock
+from tests.fakes.jobs import FakeContext, job
+
+
+def lake_with(**properties):
+    clock = ManualClock()
+    lake = Lake(MemoryObjectStore(clock), clock=clock, **properties)
+    for n in range(3):
+        lake.append_rows({"id": n, "name": f"n{n}"})
+    return lake
+
+
+@pytest.fixture
+def lake():
+    return lake_with()
+
+
+def context(lake, **settings):
+    return FakeContext(
+        catalog=lake.catalog,
+        clock=lake.clock,
+        ids=lake.ids,
+        store=lake.store,
+        settings=JobSettings(**settings),
+    )
+
+
+def purge(lake, ctx=None, **changes):
+    table = lake.table
+    payload = {"metadata_location": table.metadata_location, "location": table.metadata.location}
+    values = {"payload": payload, **changes}
+    return run(ctx or context(lake), job(JobKind.PURGE, None, table.metadata.uuid or "", **values))
+
+
+def objects(lake):
+    return {info.path for info in lake.store.list(lake.metadata.location)}
+
+
+def test_every_file_goes_and_the_last_metadata_file_last(lake):
+    lake.store.put(f"{lake.metadata.location}/data/stray", b"x")
+    order = []
+
+    class Watching(Failing):
+        def delete_many(self, paths):
+            order.extend(paths)
+            return super().delete_many(paths)
+
+    ctx = context(lake)
+    ctx.store = Watching(lake.store)
+    before = objects(lake)
+    report = purge(lake, ctx)
+    assert objects(lake) == set()
+    assert set(order) == before
+    assert order[-1] == lake.table.metadata_location
+    assert report.outcome is Outcome.DONE
+    assert report.figures["filesDeleted"] == len(before)
+
+
+def test_a_second_attempt_finds_nothing_left_and_succeeds(lake):
+    purge(lake)
+    assert purge(lake).outcome is Outcome.DONE
+
+
+def test_files_that_never_existed_are_no_error(lake):
+    outside = DataFile(file_path="/path/to/data-a.parquet", record_count=1, file_size_in_bytes=10, spec_id=0)
+    inside = DataFile(
+        file_path=f"{lake.metadata.location}/data/never.parquet",
+        record_count=1,
+        file_size_in_bytes=10,
+        spec_id=0,
+    )
+    lake.append(outside, inside)
+    report = purge(lake)
+    assert report.outcome is Outcome.DONE
+    assert report.figures["filesOutsideTheTable"] == 1
+    assert objects(lake) == set()
+
+
+def test_files_outside_the_tables_location_stay(lake):
+    elsewhere = "memory://warehouse/imported/x.parquet"
+    lake.store.put(elsewhere, b"x")
+    lake.append(DataFile(file_path=elsewhere, record_count=1, file_size_in_bytes=1, spec_id=0))
+    purge(lake)
+    assert lake.store.exists(elsewhere)
+
+
+def test_maint_A7_another_table_inside_keeps_its_files_and_only_reachable_ones_go(lake):
+    location = lake.metadata.location
+    theirs = f"{location}/inner/data/x.parquet"
+    unknown = f"{location}/data/unknown"
+    for path in (theirs, unknown):
+        lake.store.put(path, b"x")
+    lake.append(DataFile(file_path=theirs, record_count=1, file_size_in_bytes=1, spec_id=0))
+    ctx = context(lake)
+    ctx.others = [f"{location}/inner"]
+    report = purge(lake, ctx)
+    assert objects(lake) == {theirs, unknown}
+    assert report.figures["filesOfOtherTables"] == 1
+
+
+@pytest.mark.parametrize("other", ["same", "around"])
+def test_maint_A7_a_location_that_is_another_tables_now_is_left_alone(lake, other):
+    ctx = context(lake)
+    ctx.others = [lake.metadata.location if other == "same" else "memory://warehouse"]
+    before = objects(lake)
+    report = purge(lake, ctx)
+    assert report.outcome is Outcome.SKIPPED
+    assert "belongs to another table now" in report.reason
+    assert objects(lake) == before
+
+
+def test_a_table_registered_again_during_the_purge_keeps_the_rest(lake):
+    ctx = context(lake, delete_batch=1)
+    location = lake.metadata.location
+
+    class Registering(Failing):
+        def delete_many(self, paths):
+            ctx.others = [location]
+            return super().delete_many(paths)
+
+    ctx.store = Registering(lake.store)
+    before = objects(lake)
+    purge(lake, ctx)
+    assert len(before - objects(lake)) == 1
+
+
+def test_maint_A10_gc_enabled_false_keeps_everything():
+    lake = lake_with(**{"gc.enabled": "false"})
+    before = objects(lake)
+    report = purge(lake)
+    assert report.outcome is Outcome.SKIPPED
+    assert "gc.enabled is false" in report.reason
+    assert objects(lake) == before
+
+
+def test_a_payload_that_contradicts_the_metadata_is_left_alone(lake):
+    table = lake.table
+    before = objects(lake)
+    moved = {"metadata_location": table.metadata_location, "location": "memory://warehouse/else"}
+    assert "the table's location is" in purge(lake, payload=moved).reason
+    other = run(
+        context(lake),
+        job(
+            JobKind.PURGE,
+            None,
+            "another",
+            payload={"metadata_location": table.metadata_location, "location": table.metadata.location},
+        ),
+    )
+    assert "is the metadata of another table" in other.reason
+    with pytest.raises(Invalid, match="names metadata_location and location"):
+        purge(lake, payload={"location": "x"})
+    assert objects(lake) == before
+
+
+def test_the_lease_is_asked_before_each_batch_and_a_later_attempt_goes_on(lake):
+    ctx = context(lake, delete_batch=2)
+    ctx.leases = [True, False]
+    report = purge(lake, ctx)
+    assert report.outcome is Outcome.SKIPPED
+    assert lake.table.metadata_location in objects(lake)
+    assert purge(lake).outcome is Outcome.DONE
+    assert objects(lake) == set()
+
+
+def test_a_manifest_that_is_gone_does_not_stop_the_purge(lake):
+    lake.store.delete_many([path for path in objects(lake) if path.endswith(".avro")][:2])
+    assert purge(lake).outcome is Outcome.DONE
+    assert objects(lake) == set()
+
+
+def test_a_store_that_is_away_fails_the_attempt(lake):
+    ctx = context(lake)
+    ctx.store = Failing(lake.store, [Rule(methods=frozenset({"list"}))])
+    before = objects(lake)
+    with pytest.raises(Unavailable):
+        purge(lake, ctx)
+    assert objects(lake) == before
+
+
+def test_a_store_that_refuses_some_files_fails_the_attempt(lake):
+    class Refusing(Failing):
+        def delete_many(self, paths):
+            from table_format.io.store import DeleteFailure
+
+            return [DeleteFailure(path, "locked") for path in paths]
+
+    ctx = context(lake)
+    ctx.store = Refusing(lake.store)
+    with pytest.raises(Unavailable, match="refused"):
+        purge(lake, ctx)
+
+
+def test_a_dry_run_lists_and_deletes_nothing(lake):
+    before = objects(lake)
+    report = purge(lake, dry_run=True)
+    assert set(report.plan["paths"]) == before == objects(lake)

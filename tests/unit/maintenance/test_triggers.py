@@ -1,0 +1,72 @@
+"""Which jobs a snapshot asks for."""
+
+import pytest
+
+from maintenance.policies import COMPACTION, SNAPSHOTS
+from maintenance.ports import JobKind
+from maintenance.triggers import expiry_due, table_policies, wants
+from table_format.metadata.document import TableMetadata
+
+NOW = 1_700_000_000_000
+
+
+def metadata(version=2, snapshots=()):
+    return TableMetadata(
+        {"format-version": version, "location": "memory://w/t", "snapshots": list(snapshots)}
+    )
+
+
+def asked(summary, *, version=2, status="enabled", trigger=10):
+    layers = {COMPACTION: [{"status": status, "settings": {"triggerFileCount": trigger}}]}
+    return wants(summary, metadata(version), table_policies(layers, {}))
+
+
+def summary(added, total, deleted=0, operation="append"):
+    return {
+        "operation": operation,
+        "added-data-files": str(added),
+        "deleted-data-files": str(deleted),
+        "total-data-files": str(total),
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        (summary(1, 9), False),
+        (summary(1, 10), True),
+        (summary(1, 11), False),
+        (summary(3, 21), True),
+        (summary(25, 26), True),
+        (summary(12, 12), True),
+        (summary(1, 10, deleted=1, operation="overwrite"), False),
+        (summary(1, 10, operation="replace"), False),
+        ({"operation": "delete", "total-data-files": "10"}, False),
+        ({"operation": "append", "added-data-files": "10"}, True),
+        ({"operation": "append", "added-data-files": "9"}, False),
+        ({"operation": "append", "added-data-files": "many"}, False),
+        ({}, False),
+    ],
+)
+def test_compaction_is_asked_for_when_the_file_count_passes_a_multiple(given, answer):
+    assert asked(given) == ([JobKind.COMPACTION] if answer else [])
+
+
+def test_not_for_a_disabled_policy_nor_a_v3_table():
+    assert asked(summary(1, 10), status="disabled") == []
+    assert asked(summary(1, 10), version=3) == []
+
+
+def test_expiration_is_due_when_the_oldest_of_several_snapshots_is_too_old():
+    def due(*ages_hours, status="enabled"):
+        layers = {SNAPSHOTS: [{"status": status, "settings": {"maxSnapshotAgeHours": 10}}]}
+        snapshots = [
+            {"snapshot-id": n, "timestamp-ms": NOW - age * 3_600_000} for n, age in enumerate(ages_hours)
+        ]
+        return expiry_due(metadata(snapshots=snapshots), table_policies(layers, {}).snapshots, NOW)
+
+    assert due(11, 1)
+    assert not due(10, 1)
+    assert not due(11)
+    assert not due()
+    assert not due(11, 1, status="disabled")

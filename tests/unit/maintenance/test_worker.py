@@ -1,0 +1,332 @@
+"""The worker and the scheduler over a queue in memory."""
+
+import threading
+
+import anyio
+import pytest
+
+from maintenance.ports import JobKind, NewJob
+from maintenance.report import Outcome, Report, nothing
+from maintenance.scheduler import Scheduler
+from maintenance.worker import RUNNERS, LeasedContext, Worker, WorkerSettings
+from table_format.clock import SystemClock
+from table_format.errors import CommitFailed, Invalid, Unavailable
+from table_format.ident import TableIdent
+from table_format.io.memory import MemoryObjectStore
+from tests.fakes.clock import CountingIds, ManualClock
+from tests.fakes.jobs import FakeContext, FakeQueue
+
+IDENT = TableIdent.of("db", "t")
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+def new(kind=JobKind.COMPACTION, **changes):
+    values = {"kind": kind, "bucket_id": 1, "table_id": 2, "table_uuid": "u", "ident": IDENT, **changes}
+    return NewJob(**values)
+
+
+def settings(**changes):
+    return WorkerSettings(**{"owner": "w1", "poll_seconds": 0.01, "drain_seconds": 0.05, **changes})
+
+
+def worker(queue, clock, runner, **changes):
+    def surroundings(job, owner):
+        store = MemoryObjectStore(clock)
+        return FakeContext(catalog=None, clock=clock, ids=CountingIds(), store=store)
+
+    return Worker(
+        queue, surroundings, clock, CountingIds(), settings(**changes), dict.fromkeys(JobKind, runner)
+    )
+
+
+def test_every_kind_has_a_runner():
+    assert set(RUNNERS) == set(JobKind)
+
+
+async def test_a_job_is_claimed_run_and_finished():
+    clock = ManualClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new())
+    seen = []
+
+    def runner(ctx, job):
+        seen.append((job.kind, job.attempts, threading.current_thread() is threading.main_thread()))
+        return Report(outcome=Outcome.DONE, reason="did it", plan={"p": 1})
+
+    made = worker(queue, clock, runner)
+    assert await made.run_once() is True
+    assert await made.run_once() is False
+    assert seen == [(JobKind.COMPACTION, 1, False)]
+    (row,) = queue.rows
+    assert (row.state, row.plan) == ("succeeded", {"p": 1})
+    assert row.report == {"outcome": "done", "reason": "did it", "figures": {}, "againAfterMs": None}
+
+
+async def test_a_report_can_ask_for_the_next_run():
+    clock = ManualClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new(payload={"x": 1}))
+    reports = [Report(outcome=Outcome.DONE, reason="more", again_after_ms=500), nothing("done")]
+    made = worker(queue, clock, lambda ctx, job: reports.pop(0))
+    await made.run_once()
+    assert await made.run_once() is False
+    clock.advance(0.5)
+    assert await made.run_once() is True
+    assert [(row.state, row.new.payload) for row in queue.rows] == [("succeeded", {"x": 1})] * 2
+
+
+async def test_a_dry_run_asks_for_no_next_run():
+    clock = ManualClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new(dry_run=True))
+    made = worker(queue, clock, lambda ctx, job: Report(outcome=Outcome.DONE, reason="", again_after_ms=0))
+    await made.run_once()
+    assert len(queue.rows) == 1
+
+
+async def test_a_failure_is_tried_again_later_and_later_and_then_no_more():
+    clock = ManualClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new(max_attempts=3))
+
+    def runner(ctx, job):
+        raise Unavailable("the store is away")
+
+    made = worker(queue, clock, runner, first_retry_ms=1000, longest_retry_ms=1500)
+    waits = []
+    for _ in range(2):
+        assert await made.run_once() is True
+        waits.append(queue.rows[0].run_after_ms - clock.now_ms())
+        assert await made.run_once() is False
+        clock.advance(waits[-1] / 1000)
+    await made.run_once()
+    assert waits == [1000, 1500]
+    (row,) = queue.rows
+    assert (row.state, row.error, row.attempts) == ("failed", "the store is away", 3)
+
+
+async def test_what_trying_again_cannot_help_fails_at_once():
+    clock = ManualClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new())
+
+    def runner(ctx, job):
+        raise Invalid("the payload is wrong")
+
+    await worker(queue, clock, runner).run_once()
+    assert queue.rows[0].state == "failed"
+
+
+async def test_an_unexpected_exception_is_recorded_with_its_type():
+    clock = ManualClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new(max_attempts=1))
+
+    def runner(ctx, job):
+        raise KeyError("snapshot-id")
+
+    await worker(queue, clock, runner).run_once()
+    assert (queue.rows[0].state, queue.rows[0].error) == ("failed", "KeyError: 'snapshot-id'")
+
+
+async def test_the_heartbeat_keeps_a_long_job_leased():
+    clock = SystemClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new())
+
+    def runner(ctx, job):
+        clock.sleep(0.5)
+        return nothing(f"leased: {ctx.still_leased()}")
+
+    await worker(queue, clock, runner, lease_ms=200).run_once()
+    assert queue.rows[0].report["reason"] == "leased: True"
+
+
+async def test_maint_D6_a_lost_lease_reaches_the_job_and_its_report_is_not_recorded():
+    clock = SystemClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new())
+    seen = []
+
+    def runner(ctx, job):
+        queue.rows[0].owner = "w2"  # another worker took over
+        for _ in range(200):
+            if not ctx.still_leased():
+                seen.append("stopped")
+                with pytest.raises(CommitFailed):
+                    ctx.save_plan({})
+                return nothing("lease lost")
+            clock.sleep(0.01)
+        return nothing("never told")
+
+    await worker(queue, clock, runner, lease_ms=100).run_once()
+    assert seen == ["stopped"]
+    assert (queue.rows[0].state, queue.rows[0].owner, queue.rows[0].report) == ("running", "w2", None)
+
+
+async def test_maint_D6_a_stalled_job_is_taken_over_by_another_worker():
+    clock = ManualClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new())
+    first = await queue.claim("dead", list(JobKind), 1000)
+    clock.advance(1.001)
+    assert await queue.requeue_stalled(clock.now_ms()) == 1
+    await worker(queue, clock, lambda ctx, job: nothing(f"attempt {job.attempts}")).run_once()
+    assert queue.rows[0].report["reason"] == "attempt 2"
+    assert await queue.finish(first.id, "dead", {}, None) is False
+
+
+async def test_a_heartbeat_that_gets_no_answer_for_a_whole_lease_gives_the_lease_up():
+    clock = SystemClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new())
+
+    async def away(job_id, owner, lease_ms):
+        raise Unavailable("the database is away")
+
+    queue.heartbeat = away
+
+    def runner(ctx, job):
+        for _ in range(200):
+            if not ctx.still_leased():
+                return nothing("gave up")
+            clock.sleep(0.01)
+        return nothing("kept on")
+
+    await worker(queue, clock, runner, lease_ms=200).run_once()
+    assert queue.rows[0].report is None
+
+
+async def test_stopping_lets_a_short_job_finish_and_claims_no_other():
+    clock = SystemClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new())
+    await queue.enqueue(new(JobKind.SNAPSHOTS))
+    stop = anyio.Event()
+    started = threading.Event()
+
+    def runner(ctx, job):
+        started.set()
+        clock.sleep(0.05)
+        return nothing("finished")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(worker(queue, clock, runner, drain_seconds=5).run, stop)
+        await anyio.to_thread.run_sync(started.wait)
+        stop.set()
+    assert [row.state for row in queue.rows] == ["succeeded", "queued"]
+
+
+async def test_stopping_takes_the_lease_from_a_long_job_after_the_grace_and_queues_it_again():
+    clock = SystemClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new())
+    stop = anyio.Event()
+    started = threading.Event()
+
+    def runner(ctx, job):
+        started.set()
+        while ctx.still_leased():
+            clock.sleep(0.01)
+        return nothing("cut short")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(worker(queue, clock, runner).run, stop)
+        await anyio.to_thread.run_sync(started.wait)
+        stop.set()
+    assert (queue.rows[0].state, queue.rows[0].report) == ("queued", None)
+
+
+async def test_a_queue_that_is_away_for_a_while_does_not_end_the_worker():
+    clock = SystemClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new())
+    stop = anyio.Event()
+    claim = queue.claim
+    troubles = [Unavailable("away"), Unavailable("away")]
+
+    async def shaky(*args):
+        if troubles:
+            raise troubles.pop()
+        return await claim(*args)
+
+    queue.claim = shaky
+
+    def runner(ctx, job):
+        return nothing("ran")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(worker(queue, clock, runner).run, stop)
+        with anyio.fail_after(5):
+            while queue.rows[0].state != "succeeded":
+                await anyio.sleep(0.01)
+        stop.set()
+
+
+def test_a_leased_context_passes_everything_through():
+    clock = ManualClock()
+    inner = FakeContext(catalog="catalog", clock=clock, ids="ids", store="store", others=["memory://x"])
+    context = LeasedContext(inner)
+    assert (context.catalog, context.clock, context.ids) == ("catalog", clock, "ids")
+    assert (context.settings, context.unreferenced) == (inner.settings, inner.unreferenced)
+    assert (context.store_for("memory://y"), context.other_table_locations()) == ("store", ["memory://x"])
+    assert context.policy(JobKind.COMPACTION) == inner.policy(JobKind.COMPACTION)
+    context.save_plan({"a": 1})
+    assert inner.plans == [{"a": 1}]
+    assert (context.still_leased(), context.lost) == (True, False)
+    context.lose()
+    assert (context.still_leased(), context.lost) == (False, True)
+
+
+class Source:
+    def __init__(self, *due):
+        self.jobs = list(due)
+        self.asked = []
+
+    async def due(self, now_ms):
+        self.asked.append(now_ms)
+        return self.jobs
+
+
+async def test_a_tick_requeues_stalled_jobs_and_enqueues_what_is_due_once():
+    clock = ManualClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new(JobKind.SNAPSHOTS))
+    await queue.claim("dead", list(JobKind), 1000)
+    clock.advance(2)
+    scheduler = Scheduler(Source(new()), queue, clock, 60)
+    assert await scheduler.tick() == 1
+    assert await scheduler.tick() == 1
+    assert [(row.new.kind, row.state) for row in queue.rows] == [
+        (JobKind.SNAPSHOTS, "queued"),
+        (JobKind.COMPACTION, "queued"),
+    ]
+
+
+async def test_the_scheduler_ticks_at_once_and_again_and_survives_a_bad_tick():
+    clock = SystemClock()
+    queue = FakeQueue(clock)
+    source = Source(new())
+    troubles = [Unavailable("away")]
+    due = source.due
+
+    async def shaky(now_ms):
+        found = await due(now_ms)
+        if troubles:
+            raise troubles.pop()
+        return found
+
+    source.due = shaky
+    stop = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(Scheduler(source, queue, clock, 0.05).run, stop)
+        with anyio.fail_after(5):
+            while len(source.asked) < 3:
+                await anyio.sleep(0.01)
+        stop.set()
+    assert len(queue.rows) == 1
