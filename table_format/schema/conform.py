@@ -223,5 +223,7 @@ def _cast_primitive(array: ArrowArray, target: ArrowType, path: str) -> ArrowArr
             # Arrow wants room for any integer of that width, then looks at the values.
             array = array.cast(pa.decimal256(76, target.scale))
         return array.cast(target)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except pa.ArrowException as error:
+        if isinstance(error, MemoryError):
+            raise
         raise Invalid(f"column {path!r} is {target}: a value does not fit ({error})") from None

@@ -77,7 +77,7 @@ def normal(json_type):
     return inner | {key: json_type[key] for key in kept if key in json_type}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(structs([*PRIMITIVES, "unknown"]), structs([*PRIMITIVES, "unknown"]))
 def test_evolving_twice_changes_nothing_and_the_result_accepts_both(first, second):
     table = as_table(first)
@@ -91,7 +91,7 @@ def test_evolving_twice_changes_nothing_and_the_result_accepts_both(first, secon
         assert {field["id"] for field in table["fields"]} <= {field["id"] for field in evolved["fields"]}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(structs(PRIMITIVES), structs(PRIMITIVES), structs(PRIMITIVES))
 def test_the_order_of_two_observations_does_not_matter(first, second, third):
     table = as_table(first)
@@ -104,7 +104,7 @@ def test_the_order_of_two_observations_does_not_matter(first, second, third):
         assert normal(one) == normal(other)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(structs(PRIMITIVES), structs(PRIMITIVES), st.randoms(use_true_random=False))
 def test_the_order_of_columns_in_the_data_does_not_matter(first, second, random):
     shuffled = list(second["fields"])

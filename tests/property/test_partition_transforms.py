@@ -98,7 +98,7 @@ CASES = [
 def test_transforms_agree_with_pyiceberg(text, transform):
     iceberg, values = TYPES[text]
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=25, deadline=None)
     @given(st.lists(st.one_of(st.none(), values), max_size=12))
     @example([])
     @example([None])
@@ -110,7 +110,7 @@ def test_transforms_agree_with_pyiceberg(text, transform):
 
 @pytest.mark.parametrize("text", TYPES)
 def test_identity_gives_the_value_and_void_nothing(text):
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=15, deadline=None)
     @given(st.lists(st.one_of(st.none(), TYPES[text][1]), max_size=8))
     def check(sample):
         assert ours("identity", sample, text) == sample

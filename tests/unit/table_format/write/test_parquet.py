@@ -1,4 +1,5 @@
 import datetime
+import gc
 import uuid
 from decimal import Decimal
 
@@ -397,3 +398,13 @@ def test_many_single_rows_are_gathered(store):
     (file,) = write.flush()
     assert read(store, file).metadata.num_row_groups == 1
     assert [row["n"] for row in rows_of(store, [file])] == list(range(1000))
+
+
+def test_a_writer_that_is_dropped_publishes_nothing(store):
+    properties = {"write__parquet__row_group_size_bytes": "50000"}
+    write = writer(store, table(schema(n="long", s="string"), **properties))
+    write.write(pa.record_batch({"n": range(5000), "s": noise(5000)}))
+    (begun,) = write.paths
+    del write
+    gc.collect()
+    assert not store.exists(begun)
