@@ -6,7 +6,7 @@ are merged in, names are resolved, collisions are refused.
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -131,30 +131,39 @@ class IngestSettings(_Section):
     topics: tuple[TopicSettings, ...] = Field(min_length=1)
 
 
-def load(path: Path | None, environ: Mapping[str, str] = os.environ) -> IngestSettings:
-    """Read and check the configuration.
+def load(
+    path: Path | None,
+    environ: Mapping[str, str] = os.environ,
+    document: Mapping[str, Any] | None = None,
+) -> IngestSettings:
+    """Read and check the configuration; `document` stands in for a file.
 
     Raises:
         ConfigError: one line on what is wrong, where, and what to write.
     """
-    document = _overlaid(_read(path), environ)
-    check_known("top level", document, _SECTIONS)
-    for name, section in document.items():
+    given = _read(path) if document is None else dict(document)
+    check_known("top level", given, _SECTIONS)
+    for name, section in [*given.items(), *_members(given.get("topics"))]:
         if not isinstance(section, dict):
-            raise ConfigError(f"'{name}' must be a section: write [{name}]")
-    topics = document.get("topics", {})
+            raise ConfigError(f"'{name}' must be a section: write [{name}] or [topics.{name}]")
+    merged = _overlaid(given, environ)
+    topics = merged.get("topics", {})
     if not topics:
         raise ConfigError("no topic is configured: write a section [topics.NAME]")
-    defaults = topic_keys("defaults", document.get("defaults", {}))
-    registry = document.get("registry")
+    defaults = topic_keys("defaults", merged.get("defaults", {}))
+    registry = merged.get("registry")
     settings = IngestSettings(
-        catalog=_model(CatalogSettings, "catalog", document.get("catalog", {})),
-        kafka=_kafka(document.get("kafka", {})),
+        catalog=_model(CatalogSettings, "catalog", merged.get("catalog", {})),
+        kafka=_kafka(merged.get("kafka", {})),
         registry=_model(RegistrySettings, "registry", registry) if registry else None,
         topics=tuple(_topic(name, given, defaults) for name, given in topics.items()),
     )
     _check_together(settings)
     return settings
+
+
+def _members(section: object) -> Iterable[tuple[str, object]]:
+    return section.items() if isinstance(section, dict) else ()
 
 
 def _read(path: Path | None) -> dict[str, Any]:
@@ -170,6 +179,7 @@ def _read(path: Path | None) -> dict[str, Any]:
 
 def _overlaid(document: dict[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
     """The document with environment values set: underscores inside a Kafka or topic key stand for dots."""
+    document = {name: dict(value) if isinstance(value, dict) else value for name, value in document.items()}
     for variable, value in sorted(environ.items()):
         if not variable.startswith(ENV_PREFIX):
             continue
@@ -182,7 +192,7 @@ def _overlaid(document: dict[str, Any], environ: Mapping[str, str]) -> dict[str,
             )
         target = document.setdefault(section, {})
         if section == "topics":
-            target = target.setdefault(keys[0], {})
+            target[keys[0]] = target = dict(target.get(keys[0], {}))
         key = keys[-1].lower()
         target[key.replace("_", ".") if section in ("kafka", "defaults", "topics") else key] = value
     return document
@@ -204,10 +214,8 @@ def _client_value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _topic(name: str, given: object, defaults: Mapping[str, object]) -> TopicSettings:
+def _topic(name: str, given: Mapping[str, object], defaults: Mapping[str, object]) -> TopicSettings:
     section = f"topics.{name}"
-    if not isinstance(given, dict):
-        raise ConfigError(f"'{section}' must be a section: write [{section}]")
     keys = {**defaults, **topic_keys(section, given)}
     namespace = _namespace(section, keys.pop("namespace", None))
     replacement = keys.pop("table.dot.replacement", None)
