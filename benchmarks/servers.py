@@ -35,10 +35,10 @@ class Server:
 
 
 @contextmanager
-def frazil(home: Path) -> Iterator[Server]:
-    """`frazil serve --no-maintenance` with SQLite and files."""
-    command = [sys.executable, "-m", "catalog_server", "serve", "--port", "0", "--no-maintenance"]
-    command += ["--data-dir", str(home)]
+def frazil(home: Path, *, maintenance: bool = False) -> Iterator[Server]:
+    """`frazil serve` with SQLite and files."""
+    command = [sys.executable, "-m", "catalog_server", "serve", "--port", "0", "--data-dir", str(home)]
+    command += [] if maintenance else ["--no-maintenance"]
     with (home.parent / "frazil.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         try:
