@@ -118,6 +118,7 @@ class Lake:
             file_path=path,
             record_count=len(rows),
             file_size_in_bytes=size,
+            column_sizes={},  # PyIceberg's inspect stumbles where they are missing
             partition=partition,
             spec_id=self.metadata.default_spec_id,
         )
