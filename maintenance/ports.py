@@ -188,7 +188,10 @@ class JobContext(Protocol):
         ...
 
     def other_table_locations(self) -> Sequence[str]:
-        """Base locations of all other tables, in any bucket, those dropped but not yet purged included."""
+        """Base locations of all other tables, in any bucket, those dropped but not yet purged included.
+
+        For a purge every existing table is another one, also one that was registered again from the same metadata.
+        """
         ...
 
     def save_plan(self, plan: JsonObject) -> None:

@@ -82,7 +82,7 @@ class DatabaseJobContext:
 
     def other_table_locations(self) -> Sequence[str]:
         """Places of all other tables, in any bucket, those dropped but not yet purged included."""
-        return self.database.read_now(_other_locations, self.job.table_uuid)
+        return self.database.read_now(_other_locations, self.job)
 
     def save_plan(self, plan: JsonObject) -> None:
         """Store what a later attempt must know, durably.
@@ -98,8 +98,10 @@ class DatabaseJobContext:
         return asyncio.run_coroutine_threadsafe(work, self.catalog.loop).result()
 
 
-def _other_locations(connection: Connection, table_uuid: str) -> Sequence[str]:
+def _other_locations(connection: Connection, job: Job) -> Sequence[str]:
+    # A table that is to be purged is gone: one that has its UUID has been registered again, and lives.
+    own = "" if job.kind is JobKind.PURGE else job.table_uuid
     return [
-        *tables.other_places(connection, table_uuid),
-        *jobs.unpurged_locations(connection, JobKind.PURGE.value, table_uuid),
+        *tables.other_places(connection, own),
+        *jobs.unpurged_locations(connection, JobKind.PURGE.value, job.table_uuid),
     ]

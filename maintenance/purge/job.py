@@ -13,7 +13,8 @@ from maintenance.places import comparable, inside, may_contain
 from maintenance.ports import Job, JobContext
 from maintenance.reach import reach_of_gone
 from maintenance.report import Figure, Outcome, Report, skipped
-from table_format.errors import Invalid, NoSuchFile, Unavailable
+from maintenance.target import is_target
+from table_format.errors import Invalid, NoSuchFile, NotFound, Unavailable
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.metadata.codec import read as read_metadata
@@ -77,8 +78,19 @@ def _why_skipped(ctx: JobContext, job: Job, dropped: _Dropped) -> str | None:
             return (
                 f"the metadata says that the table's location is {metadata.location}, not {dropped.location}"
             )
+    if _lives(ctx, job):
+        return f"{job.ident} was registered again and lives"
     owner = _owner_of(ctx, dropped.location)
     return None if owner is None else f"{dropped.location} belongs to another table now, that at {owner}"
+
+
+def _lives(ctx: JobContext, job: Job) -> bool:
+    if job.ident is None:
+        return False
+    try:
+        return is_target(ctx.catalog.load(job.ident), job)
+    except NotFound:
+        return False
 
 
 def _owner_of(ctx: JobContext, location: str) -> str | None:

@@ -5,11 +5,12 @@ import pytest
 from maintenance.ports import JobKind, JobSettings
 from maintenance.purge.job import run
 from maintenance.report import Outcome
+from table_format.catalog import NewTable
 from table_format.errors import Invalid, Unavailable
 from table_format.io.faults import Failing, Rule
 from table_format.io.memory import MemoryObjectStore
 from table_format.manifest.entries import DataFile
-from tests.factories.lake import Lake
+from tests.factories.lake import IDENT, SCHEMA, Lake
 from tests.fakes.clock import ManualClock
 from tests.fakes.jobs import FakeContext, job
 
@@ -134,6 +135,23 @@ def test_a_table_registered_again_during_the_purge_keeps_the_rest(lake):
     before = objects(lake)
     purge(lake, ctx)
     assert len(before - objects(lake)) == 1
+
+
+def test_a_table_registered_again_under_its_name_before_the_purge_keeps_everything(lake):
+    before = objects(lake)
+    report = purge(lake, ident=IDENT)
+    assert report.reason == "db.t was registered again and lives"
+    assert objects(lake) == before
+
+
+def test_another_table_of_the_same_name_is_no_obstacle(lake):
+    table = lake.table
+    payload = {"metadata_location": table.metadata_location, "location": table.metadata.location}
+    lake.catalog.drop(IDENT)
+    wanted = job(JobKind.PURGE, IDENT, table.metadata.uuid, payload=payload)
+    lake.catalog.create(IDENT, NewTable(schema=SCHEMA))
+    assert run(context(lake), wanted).outcome is Outcome.DONE
+    assert list(lake.store.list(table.metadata.location)) == []
 
 
 def test_maint_A10_gc_enabled_false_keeps_everything():
