@@ -285,6 +285,25 @@ def test_after_an_unanswered_commit_no_output_is_deleted(lake, late):
     assert len(lake.tasks()) == (1 if late else 4)
 
 
+def test_a_group_dropped_after_an_unanswered_attempt_keeps_its_output():
+    clock = ManualClock()
+    lake = Lake(MemoryObjectStore(clock), clock=clock, spec=BY_NAME)
+    fill(lake, 3, ("x",))
+    fill(lake, 3, ("y",))
+    victim = next(t.entry.data_file for t in lake.tasks() if t.entry.data_file.partition == ("x",))
+    before = data_objects(lake)
+    lake.catalog.before_commit.append(
+        lambda: lake.row_delta([], [lake.position_file([(victim.file_path, 0)], partition=("x",))])
+    )
+    lake.catalog.faults.extend([None, unknown()])  # the delete's own commit, then the first attempt
+    report = compact(lake)
+    assert (report.figures["groups"], report.figures["conflicts"]) == (1, 1)
+    (left,) = report.figures["leftForUnreferencedFileRemoval"]
+    assert left in data_objects(lake) - before
+    assert left not in live(lake)
+    assert len(lake.rows()) == 5
+
+
 def test_an_unanswered_commit_that_happened_counts_as_done(lake):
     fill(lake)
     rows = lake.rows()

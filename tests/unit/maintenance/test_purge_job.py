@@ -139,7 +139,8 @@ def test_a_table_registered_again_during_the_purge_keeps_the_rest(lake):
 
 def test_a_table_registered_again_under_its_name_before_the_purge_keeps_everything(lake):
     before = objects(lake)
-    report = purge(lake, ident=IDENT)
+    payload = {"metadata_location": lake.table.metadata_location, "location": lake.metadata.location}
+    report = run(context(lake), job(JobKind.PURGE, IDENT, lake.metadata.uuid, payload=payload))
     assert report.reason == "db.t was registered again and lives"
     assert objects(lake) == before
 
