@@ -113,6 +113,8 @@ def _fault(location: str) -> str | None:
     authority, _, path = rest.partition("/")
     if "@" in authority:
         return "holds user information"
+    if not path and authority:
+        return None  # a whole S3 bucket, say
     segments = path.removesuffix("/").split("/")
     if any(segment in ("", ".", "..") for segment in segments):
         return "has an empty, '.' or '..' path segment"
