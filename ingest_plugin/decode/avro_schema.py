@@ -125,7 +125,7 @@ def _map(schema: Any, namespace: str, names: _Names, where: str) -> Mapped:
         return _union(schema, namespace, names, where)
     if isinstance(schema, str):
         return _named(schema, namespace, names, where)
-    kind = schema.get("type") if isinstance(schema, dict) else None
+    kind = _kind_of(schema, where)
     if isinstance(kind, dict | list):
         return _map(kind, namespace, names, where)
     if kind in _NAMED:
@@ -140,6 +140,12 @@ def _map(schema: Any, namespace: str, names: _Names, where: str) -> Mapped:
     if not isinstance(kind, str):
         raise Unmappable(f"{where}: not an Avro schema")
     return _named(kind, namespace, names, where)
+
+
+def _kind_of(schema: Any, where: str) -> Any:
+    if not isinstance(schema, dict):
+        raise Unmappable(f"{where}: not an Avro schema")
+    return schema.get("type")
 
 
 def _map_named_type(schema: JsonObject, namespace: str, names: _Names, where: str) -> Mapped:
