@@ -1,23 +1,41 @@
-"""The `frazil` command. Other packages attach theirs by the entry-point group `frazil.cli`."""
+"""The `frazil` command. Other packages attach theirs by the entry-point group `frazil.cli`.
+
+Commands are imported by name, and only those that are called for: a command that merely asks a running server must
+not wait for the server's own modules.
+"""
 
 import sys
+from importlib import import_module
 from importlib.metadata import entry_points
 
 import typer
 
-from catalog_server.cli import database, maintenance, openapi, policies, serve, tables, worker
-from catalog_server.cli.output import Failed, remark
-from catalog_server.settings import StartError
+from catalog_server.cli.output import CannotStart, Failed, remark
 
 PLUGIN_GROUP = "frazil.cli"
-_FAILED, _USAGE = 1, 2
+_PACKAGE = "catalog_server.cli"
+# Name, module, attribute: a function is one command, a typer app a group of them.
+COMMANDS = (
+    ("serve", "serve", "serve"),
+    ("worker", "worker", "worker"),
+    ("bucket", "tables", "buckets"),
+    ("namespace", "tables", "namespaces"),
+    ("table", "tables", "tables"),
+    ("policy", "policies", "policies"),
+    ("maintenance", "maintenance", "maintenance"),
+    ("db", "database", "database"),
+    ("openapi", "openapi", "openapi"),
+    ("api-process", "serve", "api_process"),
+)
+_HIDDEN = {"api-process"}
 
 
-def build_app() -> typer.Typer:
-    """All commands, those of plugins included."""
+def build_app(wanted: str | None = None) -> typer.Typer:
+    """All commands, those of plugins included; or only the one wanted, if it is one of ours."""
     app = typer.Typer(
         name="frazil",
         no_args_is_help=True,
+        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
         help=(
@@ -25,44 +43,45 @@ def build_app() -> typer.Typer:
             "built-in table maintenance; the other commands talk to a running server (--url or FRAZIL_URL)."
         ),
     )
-    app.command("serve")(serve.serve)
-    app.command("worker")(worker.worker)
-    app.command("api-process", hidden=True)(serve.api_process)
-    app.add_typer(tables.buckets, name="bucket")
-    app.add_typer(tables.namespaces, name="namespace")
-    app.add_typer(tables.tables, name="table")
-    app.add_typer(policies.policies, name="policy")
-    app.add_typer(maintenance.maintenance, name="maintenance")
-    app.add_typer(database.database, name="db")
-    app.add_typer(openapi.openapi, name="openapi")
-    for entry_point in sorted(entry_points(group=PLUGIN_GROUP), key=lambda entry: entry.name):
-        try:
-            app.add_typer(entry_point.load(), name=entry_point.name)
-        except ImportError as error:
-            _add_unavailable(app, entry_point.name, str(error))
+    app.callback()(_program)
+    ours = [command for command in COMMANDS if command[0] == wanted]
+    for name, module, attribute in ours or COMMANDS:
+        command = getattr(import_module(f"{_PACKAGE}.{module}"), attribute)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name, hidden=name in _HIDDEN)(command)
+    if not ours:
+        _add_plugins(app)
     return app
 
 
 def main() -> None:
     """Run the command line: exit code 0, 1 for a failed operation, 2 for a wrong call or start."""
+    wanted = sys.argv[1] if len(sys.argv) > 1 else None
     try:
-        build_app()()
-    except StartError as error:
-        _end(_USAGE, str(error))
+        build_app(wanted)(prog_name="frazil")
     except Failed as error:
-        _end(_FAILED, str(error))
+        remark(f"frazil: {error}")
+        sys.exit(error.exit_code)
 
 
-def _end(code: int, message: str) -> None:
-    remark(f"frazil: {message}")
-    sys.exit(code)
+def _program() -> None:
+    """Keep a program with a single command a program with commands."""
+
+
+def _add_plugins(app: typer.Typer) -> None:
+    for entry_point in sorted(entry_points(group=PLUGIN_GROUP), key=lambda entry: entry.name):
+        try:
+            app.add_typer(entry_point.load(), name=entry_point.name)
+        except ImportError as error:
+            _add_unavailable(app, entry_point.name, str(error))
 
 
 def _add_unavailable(app: typer.Typer, name: str, reason: str) -> None:
     def unavailable() -> None:
-        raise StartError(
-            f"`frazil {name}` is not available: {reason}; install it with: pip install 'frazil[{name}]'"
-        )
+        install = f"pip install 'frazil[{name}]'"
+        raise CannotStart(f"`frazil {name}` is not available: {reason}; install it with: {install}")
 
     context = {"allow_extra_args": True, "ignore_unknown_options": True}
     app.command(name, context_settings=context, help=f"Not installed: pip install 'frazil[{name}]'.")(

@@ -14,7 +14,15 @@ _WIDE = 200  # piped output is not cut at the width of a terminal
 
 
 class Failed(Exception):
-    """The operation failed; the message is for the person at the keyboard, the exit code 1."""
+    """The operation failed; the message is for the person at the keyboard."""
+
+    exit_code = 1
+
+
+class CannotStart(Failed):
+    """A server process cannot start as asked."""
+
+    exit_code = 2
 
 
 def print_json(document: object) -> None:

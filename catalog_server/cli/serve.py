@@ -19,7 +19,7 @@ import uvloop
 from catalog_server.app import create_app
 from catalog_server.bootstrap import build, serve_lock
 from catalog_server.cli.client import without_client_variables
-from catalog_server.cli.output import print_line
+from catalog_server.cli.output import CannotStart, print_line
 from catalog_server.cli.supervise import STDIN_FLAG, Child, when_stdin_ends
 from catalog_server.settings import Settings, StartError, load
 from catalog_server.telemetry import configure_logging
@@ -66,17 +66,20 @@ def serve(
         "server.data_dir": data_dir,
         "maintenance.enabled": maintenance,
     }
-    settings = start_settings(config, overrides)
-    with serve_lock(settings):
-        listener = _listen(settings.server.host, settings.server.port)
+    with start_errors():
+        settings = start_settings(config, overrides)
         shared = [] if config is None else ["--config", str(config.absolute())]
         shared += ["--data-dir", str(settings.server.data_dir.absolute())]
-        main = (
-            _alone(settings, listener, shared)
-            if workers == 1
-            else _shared(settings, listener, shared, workers)
-        )
-        uvloop.run(main)
+        with serve_lock(settings):
+            uvloop.run(_serve(settings, shared, workers))
+
+
+async def _serve(settings: Settings, shared: list[str], workers: int) -> None:
+    listener = _listen(settings.server.host, settings.server.port)
+    if workers == 1:
+        await _alone(settings, listener, shared)
+    else:
+        await _shared(settings, listener, shared, workers)
 
 
 def api_process(
@@ -86,8 +89,25 @@ def api_process(
     until_stdin_ends: UntilStdinEnds = False,
 ) -> None:
     """One of several API processes behind one listening socket."""
-    settings = start_settings(config, {"server.data_dir": data_dir})
-    uvloop.run(_answer(settings, socket.socket(fileno=fd), lambda: print_line("ready"), until_stdin_ends))
+    with start_errors():
+        settings = start_settings(config, {"server.data_dir": data_dir})
+        listener = socket.socket(fileno=fd)
+        uvloop.run(
+            _answer(settings, listener, lambda: print_line("ready"), until_stdin_ends=until_stdin_ends)
+        )
+
+
+@contextmanager
+def start_errors() -> Iterator[None]:
+    """Tell what is wrong with a start in one line.
+
+    Raises:
+        CannotStart: for every StartError.
+    """
+    try:
+        yield
+    except StartError as error:
+        raise CannotStart(str(error)) from None
 
 
 def start_settings(config: Path | None, overrides: dict[str, object]) -> Settings:
@@ -161,7 +181,7 @@ async def _check_start(settings: Settings) -> None:
 
 
 async def _answer(
-    settings: Settings, listener: socket.socket, ready: Callable[[], None], until_stdin_ends: bool
+    settings: Settings, listener: socket.socket, ready: Callable[[], None], *, until_stdin_ends: bool
 ) -> None:
     """Answer requests on the listener until told to stop."""
     platform = build(settings)

@@ -10,7 +10,7 @@ import uvloop
 
 from catalog_server.bootstrap import Platform, build
 from catalog_server.cli.output import print_line
-from catalog_server.cli.serve import Config, DataDir, UntilStdinEnds, start_settings
+from catalog_server.cli.serve import Config, DataDir, UntilStdinEnds, start_errors, start_settings
 from catalog_server.cli.supervise import when_stdin_ends
 from catalog_server.settings import Settings
 from maintenance.scheduler import Scheduler
@@ -22,8 +22,9 @@ def worker(data_dir: DataDir = None, config: Config = None, until_stdin_ends: Un
 
     `frazil serve` already runs one beside the API. Start more where one is not enough; they share the work.
     """
-    settings = start_settings(config, {"server.data_dir": data_dir})
-    uvloop.run(_work(settings, until_stdin_ends=until_stdin_ends))
+    with start_errors():
+        settings = start_settings(config, {"server.data_dir": data_dir})
+        uvloop.run(_work(settings, until_stdin_ends=until_stdin_ends))
 
 
 async def _work(settings: Settings, *, until_stdin_ends: bool) -> None:

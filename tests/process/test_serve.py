@@ -241,6 +241,7 @@ def check_chain(snapshots: list[dict[str, int]], expected: set[int]) -> None:
     assert parents == [None, *(snapshot["snapshot-id"] for snapshot in ordered[:-1])]
 
 
+@pytest.mark.timeout(300)
 def test_commands_against_a_running_server(tmp_path: Path) -> None:
     with serving(tmp_path, maintenance=True) as server:
         create_namespace(server, "db")

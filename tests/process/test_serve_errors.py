@@ -88,7 +88,7 @@ def test_an_unknown_setting_is_named(tmp_path: Path) -> None:
     config.write_text("[limits\n")
     assert_refused(serve(tmp_path, "--config", str(config)), str(config))
     assert_refused(serve(tmp_path, "--config", str(tmp_path / "missing.toml")), "missing.toml")
-    assert_refused(serve(tmp_path, FRAZIL_SERVER__PORT="x"), "server.port")
+    assert_refused(serve(tmp_path, FRAZIL_LIMITS__MAX_BODY_MB="x"), "limits.max_body_mb")
 
 
 @pytest.mark.parametrize(
