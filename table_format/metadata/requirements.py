@@ -18,6 +18,8 @@ def check(requirements: Sequence[JsonObject], base: TableMetadata | None) -> Non
         RequirementFailed: one does not hold.
         Invalid: one is malformed or unknown (found before any is judged).
     """
+    if not isinstance(requirements, list | tuple):
+        raise Invalid(f"requirements must be an array, not {members.shown(requirements)}")
     checks: list[tuple[Callable[[JsonObject, TableMetadata | None], None], JsonObject]] = []
     for requirement in requirements:
         kind = members.text(members.json_object(requirement, "a requirement"), "type", "a requirement")

@@ -67,7 +67,7 @@ def start(
     Raises:
         Invalid: malformed, or not enough for a table.
     """
-    versions = [update for update in updates if _action(update) == "upgrade-format-version"]
+    versions = [update for update in _each(updates) if _action(update) == "upgrade-format-version"]
     version = DEFAULT_FORMAT_VERSION
     if versions:
         version = members.integer(versions[0], "format-version", "upgrade-format-version")
@@ -88,10 +88,16 @@ def trimmed_metadata_files(base: TableMetadata, new: TableMetadata) -> list[str]
 
 
 def _run(draft: Draft, updates: Sequence[JsonObject]) -> None:
-    for update in updates:
+    for update in _each(updates):
         action = _action(update)
         members.check_json(update, action)
         _ACTIONS[action](draft, update)
+
+
+def _each(updates: object) -> Sequence[JsonObject]:
+    if not isinstance(updates, list | tuple):
+        raise Invalid(f"updates must be an array, not {members.shown(updates)}")
+    return updates
 
 
 def _action(update: object) -> str:

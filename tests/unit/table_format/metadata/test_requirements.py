@@ -167,3 +167,10 @@ def test_snapshot_ids_are_compared_exactly() -> None:
     base = applied(table(), add_snapshot(snapshot(big, number=1, at=1_700_000_000_500)), set_ref(big))
     requirements.check([ref("main", big)], base)
     assert failure(ref("main", big - 1), base).endswith(f"expected id {big - 1} != {big}")
+
+
+@pytest.mark.parametrize(("wrong", "shown"), [(None, "null"), ({}, "an object"), ("x", "a string")])
+def test_requirements_must_be_an_array(wrong: Any, shown: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        requirements.check(wrong, table())
+    assert caught.value.message == f"requirements must be an array, not {shown}"

@@ -292,3 +292,16 @@ def test_base_is_never_changed() -> None:
 def test_the_log_names_the_previous_file() -> None:
     new = applied(table(), {"action": "set-location", "location": "file:///x"})
     assert new.metadata_log == [{"timestamp-ms": NOW, "metadata-file": PREVIOUS}]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "shown"), [(None, "null"), ({}, "an object"), ("x", "a string"), (5, "an integer")]
+)
+def test_updates_must_be_an_array(wrong: Any, shown: str) -> None:
+    for call in (
+        lambda: updates.apply(table(), wrong, now_ms=NOW, previous_location=None),
+        lambda: updates.start(wrong, now_ms=NOW, location=None),
+    ):
+        with pytest.raises(Invalid) as caught:
+            call()
+        assert caught.value.message == f"updates must be an array, not {shown}"
