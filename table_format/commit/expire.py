@@ -91,9 +91,9 @@ def files_reachable(
     manifests: dict[str, ManifestFile] = {}
     for snapshot_id in wanted:
         snapshot = find_snapshot(metadata, snapshot_id)
-        if snapshot is not None:
-            manifests.update((manifest.path, manifest) for manifest in snapshot_manifests(store, snapshot))
-            lists.update(path for path in [snapshot.get("manifest-list")] if path is not None)
+        manifests.update((manifest.path, manifest) for manifest in snapshot_manifests(store, snapshot))
+        if "manifest-list" in snapshot:
+            lists.add(snapshot["manifest-list"])
     paths: dict[ManifestContent, set[str]] = {content: set() for content in ManifestContent}
     for manifest in manifests.values():
         paths[manifest.content].update(

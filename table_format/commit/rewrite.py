@@ -166,7 +166,6 @@ def _without(
 def _summaries(metadata: TableMetadata) -> list[Mapping[str, str]]:
     """The summaries of the head and its known ancestors, nearest first."""
     head = metadata.current_snapshot_id
-    if head is None:
-        return []
     known = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.snapshots}
-    return [known[i].get("summary") or {} for i in ancestor_ids(metadata, head) if i in known]
+    ids = () if head is None else ancestor_ids(metadata, head)
+    return [known[i].get("summary") or {} for i in ids if i in known]

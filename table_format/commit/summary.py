@@ -65,7 +65,7 @@ class FileCounts:
                     self.dvs += 1
                 else:
                     self.position_delete_files += 1
-            case Content.EQUALITY_DELETES:
+            case _:
                 self.equality_delete_files += 1
                 self.equality_deletes += file.record_count
 

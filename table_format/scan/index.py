@@ -102,7 +102,9 @@ class DeleteIndex:
         by_path: dict[str, list[ManifestEntry]] = {}
         by_scope: dict[Scope, list[ManifestEntry]] = {}
         self._vectors: dict[str, ManifestEntry] = {}
+        self._empty = True
         for entry in deletes:
+            self._empty = False
             file = entry.data_file
             if is_vector(file):
                 self._add_vector(entry)
@@ -112,11 +114,10 @@ class DeleteIndex:
                     by_path.setdefault(path, []).append(entry)
                 else:
                     by_scope.setdefault(scope_of(file), []).append(entry)
-            elif file.content is Content.EQUALITY_DELETES:
-                if file.spec_id in unpartitioned:
-                    everywhere.append(entry)
-                else:
-                    equality.setdefault(scope_of(file), []).append(entry)
+            elif file.spec_id in unpartitioned:
+                everywhere.append(entry)
+            else:
+                equality.setdefault(scope_of(file), []).append(entry)
         self._everywhere = _BySequence(everywhere)
         self._equality = {scope: _BySequence(entries) for scope, entries in equality.items()}
         self._positions_by_path = {path: _BySequence(entries) for path, entries in by_path.items()}
@@ -136,6 +137,8 @@ class DeleteIndex:
 
     def applying_to(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
         """The deletes that apply to a data file: its vector or position deletes first, then equality deletes."""
+        if self._empty:
+            return ()
         scope, sequence = scope_of(data.data_file), sequence_of(data)
         return self.positional(data) + self._equality_after(scope, sequence)
 

@@ -13,7 +13,8 @@ from table_format.manifest.entries import Partition, PartitionValue
 
 def partition_key(partition: Partition) -> tuple[Hashable, ...]:
     """The tuple with floats replaced by their bits, so that NaN equals NaN and -0.0 differs from 0.0."""
-    return tuple(_key(value) for value in partition)
+    # Asked for every file of a table, and floats are rare among partition values.
+    return tuple(_key(value) for value in partition) if float in map(type, partition) else partition
 
 
 def _key(value: PartitionValue) -> Hashable:

@@ -59,14 +59,12 @@ class ManifestCache:
         self.entries = {path: entries for path, entries in self.entries.items() if path in kept}
 
 
-def find_snapshot(metadata: TableMetadata, snapshot_id: int | None) -> JsonObject | None:
-    """The snapshot of that id, main's head for None; None for a table without one.
+def find_snapshot(metadata: TableMetadata, snapshot_id: int) -> JsonObject:
+    """The snapshot of that id.
 
     Raises:
-        Invalid: an id was given and the table has no such snapshot.
+        Invalid: the table has no such snapshot.
     """
-    if snapshot_id is None:
-        return metadata.current_snapshot
     snapshot = metadata.snapshot(snapshot_id)
     if snapshot is None:
         raise Invalid(f"the table has no snapshot {snapshot_id}: it may have been expired")
@@ -122,9 +120,10 @@ def snapshot_files(
         Invalid: there is no such snapshot.
         NoSuchFile: a manifest is gone.
     """
-    snapshot = find_snapshot(metadata, snapshot_id)
-    if snapshot is None:
+    wanted = metadata.current_snapshot_id if snapshot_id is None else snapshot_id
+    if wanted is None:
         return SnapshotFiles(None, 0, [], [])
+    snapshot = find_snapshot(metadata, wanted)
     reading = cache if cache is not None else ManifestCache()
     manifests = snapshot_manifests(store, snapshot)
     deletes = list(live_entries(store, metadata, manifests, ManifestContent.DELETES, reading))
@@ -155,8 +154,6 @@ def entries_added_since(
     if head_snapshot_id is None or base_snapshot_id == head_snapshot_id:
         return []
     head = find_snapshot(metadata, head_snapshot_id)
-    if head is None:  # find_snapshot gives None only for "no id"
-        return []
     if base_snapshot_id is not None and not is_ancestor(metadata, base_snapshot_id, head_snapshot_id):
         raise Invalid(f"snapshot {base_snapshot_id} is not a known ancestor of {head_snapshot_id}")
     since = set(ancestor_ids(metadata, head_snapshot_id))

@@ -198,6 +198,7 @@ REFUSED = [
     (error(403), Forbidden),
     (error(404, "NoSuchTableException"), NoSuchTable),
     (error(404, "NoSuchNamespaceException"), NoSuchNamespace),
+    (error(404, "NoSuchWarehouseException"), NoSuchWarehouse),
     (error(404), NoSuchTable),
     (error(406), Unsupported),
     (error(409, "CommitFailedException"), CommitFailed),
@@ -310,7 +311,12 @@ def test_credentials_of_the_longest_prefix_win(catalog: RestCatalog, transport: 
     assert catalog.load(IDENT).config == {"key": "narrow", "a": "b"}
 
 
-NEW = NewTable(schema={"type": "struct", "fields": []}, partition_spec={"fields": []}, properties={"p": "1"})
+NEW = NewTable(
+    schema={"type": "struct", "fields": []},
+    partition_spec={"fields": []},
+    write_order={"fields": []},
+    properties={"p": "1"},
+)
 
 
 def test_create(catalog: RestCatalog, transport: Transport) -> None:
@@ -320,7 +326,13 @@ def test_create(catalog: RestCatalog, transport: Transport) -> None:
         (
             "POST",
             "http://catalog.test/iceberg/v1/bucket/namespaces/db/tables",
-            {"name": "t", "schema": NEW.schema, "properties": {"p": "1"}, "partition-spec": {"fields": []}},
+            {
+                "name": "t",
+                "schema": NEW.schema,
+                "properties": {"p": "1"},
+                "partition-spec": {"fields": []},
+                "write-order": {"fields": []},
+            },
         )
     ]
 

@@ -345,3 +345,11 @@ def test_result_keeps_the_storage_settings_of_the_load(bench: Bench) -> None:
         config={"s3.endpoint": "x"},
     )
     assert bench.run().table.config == {"s3.endpoint": "x"}
+
+
+def test_late_arrival_after_the_last_attempt_is_success(bench: Bench) -> None:
+    """The last attempt's loss is not the end of the story: the first one's request arrived meanwhile."""
+    bench.catalog.faults.extend([unknown(late=True), fault("unavailable")])
+    bench.catalog.before_commit.extend([lambda: None, bench.catalog.deliver_late])
+    assert bench.run(attempts=2).snapshot_id == bench.built[0].snapshot_id
+    assert bench.snapshot_ids() == [bench.built[0].snapshot_id]

@@ -163,7 +163,8 @@ def test_maint_C2_concurrent_equality_upsert_is_no_conflict_and_still_deletes(la
     assert totals(lake)["total-equality-deletes"] == "1"
 
 
-def test_maint_D1_concurrent_position_delete_of_an_input_drops_that_group_only() -> None:
+@pytest.mark.parametrize("scoped", [False, True])
+def test_maint_D1_concurrent_position_delete_of_an_input_drops_that_group_only(scoped: bool) -> None:
     lake = new_lake(spec=BY_NAME)
     a1, _ = lake.append_rows(row(1), partition=("a",)), lake.append_rows(row(2), partition=("a",))
     lake.append_rows(row(3, "b"), partition=("b",))
@@ -171,7 +172,8 @@ def test_maint_D1_concurrent_position_delete_of_an_input_drops_that_group_only()
     in_a = [t for t in lake.tasks() if t.entry.data_file.partition == ("a",)]
     in_b = [t for t in lake.tasks() if t.entry.data_file.partition == ("b",)]
     group_a, group_b = lake.group(in_a), lake.group(in_b)
-    lake.row_delta([], [lake.position_file([(a1.file_path, 0)], partition=("a",))])
+    more = {"referenced_data_file": a1.file_path} if scoped else {}
+    lake.row_delta([], [lake.position_file([(a1.file_path, 0)], partition=("a",), **more)])
     result, dropped = lake.rewrite(group_a, group_b)
     assert result.applied
     assert dropped == [group_a]
@@ -509,3 +511,40 @@ def test_lost_attempts_leave_no_files_and_reread_no_manifests(lake: Lake) -> Non
         reads.append(counting.calls["get"])
         lake.append_rows(row(10 + number))
     assert reads == [6, 2, 2]  # the list and every manifest; then the list and the one that is new
+
+
+def test_output_that_is_live_already_drops_the_group(lake: Lake) -> None:
+    lake.append_rows(row(1))
+    group = lake.group()
+    lake.append(group.outputs[0])
+    assert attempt(lake, group) == (False, 1)
+
+
+def test_position_deletes_known_at_the_plan_are_no_conflict(lake: Lake) -> None:
+    file = lake.append_rows(row(1), row(2))
+    lake.row_delta([], [lake.position_file([(file.file_path, 0)])])
+    group = lake.group()
+    lake.append_rows(row(3))
+    assert lake.rewrite(group)[1] == []
+    assert lake.rows() == [row(2), row(3)]
+
+
+def test_table_that_lost_its_head_drops_the_group(lake: Lake) -> None:
+    lake.append_rows(row(1))
+    group = lake.group()
+    head = lake.metadata.current_snapshot_id
+    lake.catalog.commit(IDENT, [], [{"action": "remove-snapshots", "snapshot-ids": [head]}])
+    assert lake.metadata.current_snapshot_id is None
+    assert attempt(lake, group) == (False, 1)
+
+
+def test_partitioned_equality_delete_dies_with_its_partitions_old_files() -> None:
+    lake = new_lake(spec=BY_NAME)
+    lake.append_rows(row(1), partition=("a",))
+    lake.append_rows(row(2, "b"), partition=("b",))
+    lake.row_delta([], [lake.equality_file([row(1)], [1], partition=("a",))])
+    lake.rewrite(lake.group([t for t in lake.tasks() if t.entry.data_file.partition == ("b",)]))
+    assert totals(lake)["total-equality-deletes"] == "1"
+    lake.rewrite(lake.group([t for t in lake.tasks() if t.entry.data_file.partition == ("a",)]))
+    assert totals(lake)["total-equality-deletes"] == "0"
+    assert lake.rows() == [row(2, "b")]

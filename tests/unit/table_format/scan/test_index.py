@@ -140,6 +140,8 @@ def test_bounds_that_were_cut_exclude_nothing_they_should_not() -> None:
     assert may_reference(cut, "s3://b/db/longer-than-the-cut")
     assert not may_reference(cut, "s3://b/e")
     assert may_reference(position("p", 5).data_file, "anything")
+    named = position("p", 5, referenced_data_file="d1").data_file
+    assert (may_reference(named, "d1"), may_reference(named, "d2")) == (True, False)
 
 
 def test_vector_replaces_position_deletes_of_its_file_only() -> None:
@@ -176,7 +178,8 @@ def test_entry_that_was_never_read_is_refused() -> None:
 def test_nan_partition_equals_itself_and_zeros_differ() -> None:
     nan, other = float("nan"), math.nan * 2
     assert partition_key((nan,)) == partition_key((other,))
-    assert partition_key((0.0,)) != partition_key((-0.0,))
+    assert partition_key((0.0, "a")) != partition_key((-0.0, "a"))
+    assert partition_key((0.0, "a")) == partition_key((0.0, "a"))
     deletes = [equality("e", 5, partition=(nan,))]
     assert applied(deletes, data("d", 1, partition=(other,))) == ["e"]
 

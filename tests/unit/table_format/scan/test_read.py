@@ -197,6 +197,11 @@ def file_of(store: MemoryObjectStore, array: pa.Array, **options: Any) -> DataFi
         (pa.array([1_999], pa.timestamp("ns")), "timestamp", [naive("1970-01-01T00:00:00.000001")]),
         (pa.array([5], pa.time32("ms")), "time", [dt.time(0, 0, 0, 5000)]),
         (pa.array([None, None], pa.null()), "int", [None, None]),
+        (
+            pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"u" * 16], pa.binary(16))),
+            "fixed[16]",
+            [b"u" * 16],
+        ),
     ],
 )
 def test_physical_types_of_other_writers(
@@ -379,3 +384,9 @@ def test_maint_C11_format_in_lower_case(store: MemoryObjectStore) -> None:
     put_rows(store, struct(field(1, "a", "int")), [{"a": 1}])
     file = DataFile(file_path=PATH, file_format="parquet", record_count=1, file_size_in_bytes=1)
     assert read(store, file, struct(field(1, "a", "int"))) == [{"a": 1}]
+
+
+def test_table_without_columns(store: MemoryObjectStore) -> None:
+    file = put_rows(store, struct(field(1, "a", "int")), [{"a": 1}])
+    with pytest.raises(Invalid, match="no columns"):
+        read(store, file, struct())
