@@ -366,3 +366,9 @@ def test_create_without_an_answer_is_unknown(catalog: RestCatalog, transport: Tr
     transport.answers.append(error(504))
     with pytest.raises(CommitStateUnknown):
         catalog.create(IDENT, NEW)
+
+
+def test_create_sends_only_what_was_given(catalog: RestCatalog, transport: Transport) -> None:
+    transport.answers.append((200, LOADED))
+    catalog.create(IDENT, NewTable(schema=NEW.schema))
+    assert transport.sent[0][2] == {"name": "t", "schema": NEW.schema, "properties": {}}

@@ -7,6 +7,7 @@ from table_format.commit.expire import expire, files_reachable
 from table_format.errors import CommitFailed, Invalid, NoSuchFile, Unavailable
 from table_format.io.faults import Counting, Failing, Rule
 from table_format.io.memory import MemoryObjectStore
+from table_format.metadata.document import TableMetadata
 from table_format.scan.plan import snapshot_manifests
 from tests.factories.lake import IDENT, Lake
 from tests.fakes.clock import ManualClock
@@ -224,3 +225,16 @@ def test_each_manifest_is_read_once(lake: Lake) -> None:
 def test_unknown_snapshot_is_refused(lake: Lake) -> None:
     with pytest.raises(Invalid, match="no snapshot 5"):
         files_reachable(lake.store, lake.metadata, [5])
+
+
+def test_v1_snapshot_with_embedded_manifests_has_no_list_to_delete() -> None:
+    lake = Lake(MemoryObjectStore(ManualClock()), **{"format-version": "1"})
+    file = lake.append_rows(row(1))
+    document = lake.metadata.document
+    (head,) = document["snapshots"]
+    (manifest,) = snapshot_manifests(lake.store, head)
+    embedded = {key: value for key, value in head.items() if key != "manifest-list"}
+    old = TableMetadata({**document, "snapshots": [{**embedded, "manifests": [manifest.path]}]})
+    reachable = files_reachable(lake.store, old, [head["snapshot-id"]])
+    assert reachable.all == {file.file_path, manifest.path}
+    assert reachable.manifest_lists == frozenset()
