@@ -1,0 +1,262 @@
+"""Jobs: asked for, listed, claimed by workers, due by the clock; and what a running job has around it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from catalog_server.bootstrap import Platform, build
+from catalog_server.services.handles import TableHandle
+from catalog_server.services.jobs import JobFilter, JobState
+from catalog_server.services.paging import PageRequest
+from catalog_server.services.policies import PolicyScope
+from catalog_server.services.principals import ANONYMOUS
+from catalog_server.settings import load
+from maintenance.policies import CompactionPolicy
+from maintenance.ports import Job, JobContext, JobKind, JobQueue, NewJob, PolicySource, Unreferenced
+from table_format.catalog import NewTable, TableCatalog
+from table_format.clock import SystemClock, SystemIds
+from table_format.errors import AlreadyExists, CommitFailed, Invalid, NoSuchJob, NoSuchTable
+from table_format.ident import Namespace, TableIdent
+from table_format.io.memory import MemoryObjectStore
+from tests.factories.commits import SCHEMA, append
+from tests.factories.platforms import WAREHOUSE, create
+from tests.fakes.clock import ManualClock
+
+pytestmark = pytest.mark.anyio
+
+T = TableIdent.of("ns", "t")
+R = TypeVar("R")
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def platform(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Platform]:
+    """As the shared one, on a clock that the test moves."""
+    memory = MemoryObjectStore(SystemClock())
+    settings = load(
+        None,
+        {},
+        {"server.data_dir": tmp_path / "data", "storage.default_bucket_location": WAREHOUSE},
+    )
+    built = build(settings, clock=clock, ids=SystemIds(), store_for=lambda _: memory)
+    await built.start()
+    await built.namespaces.create(ANONYMOUS, "default", Namespace(("ns",)), {})
+    yield built
+    await built.close()
+
+
+async def claim(platform: Platform, owner: str = "w") -> Job:
+    job = await platform.jobs.claim(owner, list(JobKind), 60_000)
+    assert job is not None
+    return job
+
+
+async def off_loop(work: Callable[[], R]) -> R:
+    return await asyncio.to_thread(work)
+
+
+async def ask(platform: Platform, kind: str = "icebergCompaction", *, dry_run: bool = False) -> int:
+    return (await platform.jobs.request(ANONYMOUS, "default", T, kind, dry_run=dry_run)).id
+
+
+async def test_the_service_is_queue_and_source(platform: Platform) -> None:
+    queue: JobQueue = platform.jobs
+    source: PolicySource = platform.jobs
+    assert await queue.claim("w", list(JobKind), 1000) is None
+    assert await source.due(0) == []
+
+
+async def test_a_requested_job_is_run_and_reported(platform: Platform, table: TableHandle) -> None:
+    asked = await platform.jobs.request(ANONYMOUS, "default", T, "icebergCompaction", dry_run=False)
+    assert (asked.state, asked.origin, asked.bucket, asked.namespace, asked.table) == (
+        JobState.QUEUED,
+        "api",
+        "default",
+        Namespace(("ns",)),
+        "t",
+    )
+    assert await ask(platform) == asked.id
+    job = await claim(platform)
+    assert (job.id, job.kind, job.ident, job.attempts) == (asked.id, JobKind.COMPACTION, T, 1)
+    assert await platform.jobs.heartbeat(job.id, "w", 60_000)
+    assert await platform.jobs.finish(job.id, "w", {"outcome": "nothing", "reason": "r"}, {"groups": []})
+    done = await platform.jobs.get(ANONYMOUS, str(asked.id))
+    assert (done.state, done.report, done.plan) == (
+        JobState.DONE,
+        {"outcome": "nothing", "reason": "r"},
+        {"groups": []},
+    )
+
+
+async def test_what_can_not_be_asked_for(platform: Platform, table: TableHandle) -> None:
+    for kind in ("nope", "tablePurge", ""):
+        with pytest.raises(Invalid):
+            await ask(platform, kind)
+    with pytest.raises(NoSuchTable):
+        await platform.jobs.request(
+            ANONYMOUS, "default", TableIdent.of("ns", "no"), "icebergCompaction", dry_run=False
+        )
+    for job_id in ("1", "x", "-1", "1.0", "9" * 30, "٣"):
+        with pytest.raises(NoSuchJob):
+            await platform.jobs.get(ANONYMOUS, job_id)
+    for wrong in (JobFilter(kind="x"), JobFilter(state="x")):
+        with pytest.raises(Invalid):
+            await platform.jobs.list(ANONYMOUS, wrong, None)
+
+
+async def test_jobs_are_listed_newest_first_in_pages(platform: Platform, table: TableHandle) -> None:
+    asked = [
+        (kind, dry) for kind in ("icebergCompaction", "icebergSnapshotManagement") for dry in (True, False)
+    ]
+    ids = [await ask(platform, kind, dry_run=dry) for kind, dry in asked]
+    first = await platform.jobs.list(ANONYMOUS, JobFilter(bucket="default"), PageRequest(size=3))
+    assert [job.id for job in first.items] == ids[:0:-1]
+    assert first.next_token is not None
+    rest = await platform.jobs.list(ANONYMOUS, JobFilter(), PageRequest(token=first.next_token))
+    assert [job.id for job in rest.items] == ids[:1]
+    only = JobFilter(namespace=Namespace(("ns",)), table="t", kind="icebergCompaction", state="queued")
+    assert [job.id for job in (await platform.jobs.list(ANONYMOUS, only, None)).items] == ids[1::-1]
+
+
+async def test_a_job_whose_worker_dies_goes_to_another(
+    platform: Platform, table: TableHandle, clock: ManualClock
+) -> None:
+    await ask(platform)
+    job = await claim(platform, "w1")
+    assert await platform.jobs.save_plan(job.id, "w1", {"delete": ["a"]})
+    clock.advance(61)
+    assert await platform.jobs.requeue_stalled(clock.now_ms()) == 1
+    again = await claim(platform, "w2")
+    assert (again.id, again.attempts, again.plan) == (job.id, 2, {"delete": ["a"]})
+    assert not await platform.jobs.finish(job.id, "w1", {}, None)
+    assert not await platform.jobs.save_plan(job.id, "w1", {})
+    assert await platform.jobs.fail(job.id, "w2", "away", clock.now_ms() + 5000)
+    assert await platform.jobs.claim("w3", list(JobKind), 1000) is None
+    clock.advance(5)
+    assert (await claim(platform, "w3")).attempts == 3
+
+
+async def test_maintenance_enqueues_through_its_port(platform: Platform, table: TableHandle) -> None:
+    assert table.row is not None
+    new = NewJob(
+        kind=JobKind.SNAPSHOTS,
+        bucket_id=table.row.bucket_id,
+        table_id=table.row.id,
+        table_uuid=table.row.table_uuid,
+        ident=T,
+    )
+    first = await platform.jobs.enqueue(new)
+    assert (await platform.jobs.enqueue(new)).id == first.id
+    assert (await claim(platform)).kind is JobKind.SNAPSHOTS
+
+
+async def test_jobs_fall_due_by_their_policys_interval(
+    platform: Platform, table: TableHandle, clock: ManualClock
+) -> None:
+    async def due() -> list[str]:
+        return sorted(job.kind.value for job in await platform.jobs.due(clock.now_ms()))
+
+    assert await due() == []
+    clock.advance(3600)
+    assert await due() == ["icebergCompaction", "icebergSnapshotManagement"]
+    await ask(platform)
+    assert await due() == ["icebergSnapshotManagement"]  # one is queued already
+    job = await claim(platform)
+    assert await due() == ["icebergSnapshotManagement"]
+    await platform.jobs.finish(job.id, "w", {}, None)
+    assert await due() == ["icebergSnapshotManagement"]
+    scope = PolicyScope(bucket="default", namespace=Namespace(("ns",)))
+    await platform.policies.put(
+        ANONYMOUS, scope, "icebergCompaction", {"status": "enabled", "settings": {"intervalSeconds": 5}}
+    )
+    clock.advance(4)
+    assert await due() == ["icebergSnapshotManagement"]
+    clock.advance(1)
+    assert await due() == ["icebergCompaction", "icebergSnapshotManagement"]
+    await platform.policies.put(ANONYMOUS, scope, "icebergSnapshotManagement", {"status": "disabled"})
+    assert await due() == ["icebergCompaction"]
+    clock.advance(24 * 3600)
+    assert await due() == ["icebergCompaction", "icebergUnreferencedFileRemoval"]
+
+
+async def test_the_catalog_of_a_job_goes_through_the_same_door(
+    platform: Platform, table: TableHandle
+) -> None:
+    catalog: TableCatalog = platform.catalog("default")
+    loaded = await off_loop(lambda: catalog.load(T))
+    assert (loaded.metadata, loaded.metadata_location) == (table.metadata, table.metadata_location)
+    needs, updates = append(loaded.metadata, 1)
+    after = await off_loop(lambda: catalog.commit(T, needs, updates))
+    assert after.metadata.current_snapshot_id == 1
+    with pytest.raises(CommitFailed):
+        await off_loop(lambda: catalog.commit(T, needs, updates))
+    deep = TableIdent.of("new", "deeper", "t")
+    made = await off_loop(lambda: catalog.create(deep, NewTable(schema=SCHEMA, properties={"a": "b"})))
+    assert made.metadata.properties["a"] == "b"
+    with pytest.raises(AlreadyExists):
+        await off_loop(lambda: catalog.create(deep, NewTable(schema=SCHEMA)))
+
+
+async def test_the_surroundings_of_a_running_job(
+    platform: Platform, table: TableHandle, clock: ManualClock
+) -> None:
+    other = await create(platform, TableIdent.of("ns", "other"))
+    gone = await create(platform, TableIdent.of("ns", "gone"))
+    await platform.tables.purge(ANONYMOUS, "default", TableIdent.of("ns", "gone"))
+    kept = await create(platform, TableIdent.of("ns", "kept"))
+    await platform.tables.drop(ANONYMOUS, "default", TableIdent.of("ns", "kept"))
+    await ask(platform)
+    job = await claim(platform)
+    context: JobContext = platform.job_context(job, "w")
+
+    policy = await off_loop(lambda: context.policy(JobKind.COMPACTION))
+    assert isinstance(policy, CompactionPolicy)
+    assert policy.min_input_files == 5
+    assert set(await off_loop(context.other_table_locations)) == {
+        other.metadata.location,
+        gone.metadata.location,
+    }
+    assert kept.metadata.location not in await off_loop(context.other_table_locations)
+    assert await off_loop(context.still_leased)
+    await off_loop(lambda: context.save_plan({"a": 1}))
+    assert (await platform.jobs.get(ANONYMOUS, job.id)).plan == {"a": 1}
+    log = context.unreferenced
+    await off_loop(lambda: log.mark("u", [Unreferenced(path="p", size=1, first_seen_ms=5)]))
+    await off_loop(lambda: log.mark("u", [Unreferenced(path="p", size=1, first_seen_ms=9)]))
+    assert await off_loop(lambda: log.known("u")) == {"p": 5}
+    await off_loop(lambda: log.forget("u", ["p"]))
+    assert await off_loop(lambda: log.known("u")) == {}
+    assert context.store_for(table.metadata.location).exists(table.metadata_location or "")
+
+    clock.advance(61)
+    assert not await off_loop(context.still_leased)
+    await platform.jobs.requeue_stalled(clock.now_ms())
+    with pytest.raises(CommitFailed):
+        await off_loop(lambda: context.save_plan({"a": 2}))
+    await platform.tables.drop(ANONYMOUS, "default", T)
+    with pytest.raises(NoSuchTable):
+        await off_loop(lambda: context.policy(JobKind.COMPACTION))
+
+
+async def test_a_lease_that_can_not_be_checked_is_lost(platform: Platform, table: TableHandle) -> None:
+    await ask(platform)
+    job = await claim(platform)
+    context = platform.job_context(job, "w")
+    assert await off_loop(context.still_leased)
+    renamed = platform.database.path.with_name("moved")
+    platform.database.path.rename(renamed)
+    platform.database.reader_engine.dispose()
+    try:
+        assert not await off_loop(context.still_leased)
+    finally:
+        platform.database.path.unlink(missing_ok=True)
+        renamed.rename(platform.database.path)
+        platform.database.reader_engine.dispose()
