@@ -1,5 +1,7 @@
 """Namespaces over HTTP."""
 
+from urllib.parse import quote
+
 import pytest
 
 from tests.api.iceberg_client import Catalog, Http, assert_error, segment
@@ -116,6 +118,16 @@ def test_listing_shows_direct_children_only(http: Http, catalog: Catalog) -> Non
     top = http.get(f"{catalog.base}/namespaces").json()["namespaces"]
     assert list(parent) in top
     assert all(len(levels) == 1 for levels in top)
+
+
+def test_a_parent_that_is_encoded_twice_is_understood(http: Http, catalog: Catalog) -> None:
+    parent = catalog.new_namespace()
+    inner = catalog.new_namespace(*parent, "in ner%41")
+    catalog.new_namespace(*inner, "x")
+    twice = quote(segment(*inner), safe="")
+    assert http.get(f"{catalog.base}/namespaces?parent={twice}").json()["namespaces"] == [[*inner, "x"]]
+    missing = http.get(f"{catalog.base}/namespaces?parent=missing%2541")
+    assert assert_error(missing, 404, "NoSuchNamespaceException") == "Namespace does not exist: missing%41"
 
 
 def test_pages_cover_everything_once_while_entries_go(http: Http, catalog: Catalog) -> None:

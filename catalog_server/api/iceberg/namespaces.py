@@ -5,6 +5,7 @@ from starlette.responses import Response
 from catalog_server.api.iceberg.call import Call, json_answer, no_content
 from catalog_server.api.iceberg.wire import namespace_member, properties_update, strings
 from catalog_server.services.namespaces import NamespaceInfo
+from catalog_server.services.paging import Page
 from table_format.errors import NoSuchNamespace
 from table_format.ident import Namespace
 
@@ -12,7 +13,17 @@ from table_format.ident import Namespace
 async def list_namespaces(call: Call) -> Response:
     """Children of `parent`, or the top level."""
     parent = call.query.namespace("parent") or Namespace(())
-    page = await call.platform.namespaces.list(call.principal, call.bucket, parent, call.page())
+    try:
+        page = await _children(call, parent)
+    except NoSuchNamespace as error:
+        # PyIceberg encodes the parent twice. If that finds nothing either, the error speaks of the first reading.
+        again = call.query.namespace_encoded_twice("parent")
+        if again is None:
+            raise
+        try:
+            page = await _children(call, again)
+        except NoSuchNamespace:
+            raise error from None
     names = [namespace.levels for namespace in page.items]
     return json_answer({"namespaces": names, "next-page-token": page.next_token})
 
@@ -51,6 +62,10 @@ async def update_properties(call: Call) -> Response:
         call.principal, call.bucket, call.namespace, removals=removals, updates=updates
     )
     return json_answer({"updated": change.updated, "removed": change.removed, "missing": change.missing})
+
+
+async def _children(call: Call, parent: Namespace) -> Page[Namespace]:
+    return await call.platform.namespaces.list(call.principal, call.bucket, parent, call.page())
 
 
 def _described(info: NamespaceInfo) -> Response:

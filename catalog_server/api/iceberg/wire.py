@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import parse_qsl
 
-from catalog_server.api.rawpath import SEPARATOR, split_namespace
+from catalog_server.api.rawpath import SEPARATOR, decode, split_namespace
 from table_format.errors import Invalid
 from table_format.ident import Namespace, TableIdent
 from table_format.jsontypes import JsonObject
@@ -188,6 +188,16 @@ class Query:
         """
         value = self.text(name)
         return None if value is None else split_namespace(value)
+
+    def namespace_encoded_twice(self, name: str) -> Namespace | None:
+        """A parameter that is still percent-encoded after decoding; None when it is not."""
+        value = self.text(name)
+        if value is None or "%" not in value or not value.isascii():
+            return None
+        try:
+            return split_namespace(decode(value, plus_is_space=False))
+        except Invalid:
+            return None
 
     def page_size(self) -> int | None:
         """`pageSize`: None for everything at once.
