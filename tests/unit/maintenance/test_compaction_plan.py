@@ -164,6 +164,11 @@ def test_when_a_bin_is_worth_rewriting(sizes, minimum, reason):
     assert worth(candidate, minimum) == reason
 
 
+def test_packing_passes_over_files_that_are_large_enough():
+    large = PlannedFile(path="large", size=32, records=1, sequence_number=1)
+    assert pack([large], [SMALL]) == []
+
+
 def test_a_file_with_row_level_deletes_is_left_alone():
     delete = task("d", 1, content=Content.POSITION_DELETES).entry
     result = planned(task("a", 20, deletes=[delete]), task("b", 20), task("c", 20))

@@ -116,6 +116,90 @@ def test_a_second_run_does_nothing_and_says_when_the_next_snapshot_is_due(lake):
     assert report.again_after_ms == 600_000 + 1
 
 
+def test_the_saved_list_of_files_holds_nothing_that_is_still_reached(lake):
+    for n in range(3):
+        lake.append_rows({"id": n, "name": "x"})
+    lake.clock.advance(2 * HOUR)
+    ctx = context(lake)
+    report = expire(lake, ctx)
+    assert ctx.plans[-1]["phase"] == "deleting"
+    assert len(ctx.plans[-1]["paths"]) == 2  # two manifest lists; every manifest and data file is still live
+    assert not set(ctx.plans[-1]["paths"]) & reachable(lake)
+    assert report.figures["filesStillReferenced"] == 0
+
+
+def replace_table(lake):
+    metadata = lake.metadata
+    lake.catalog.drop(IDENT)
+    lake.catalog.put(IDENT, type(metadata)({**metadata.document, "table-uuid": "another"}))
+
+
+def test_a_table_replaced_before_the_commit_is_left_alone(lake):
+    rewritten_history(lake)
+    wanted = expiration_job(lake)
+    before = objects(lake)
+    lake.catalog.before_commit.append(lambda: replace_table(lake))
+    report = run(context(lake), wanted)
+    assert report.outcome is Outcome.CONFLICT
+    assert "became another table" in report.reason
+    assert before <= objects(lake)
+
+
+def test_a_table_replaced_after_the_commit_loses_no_file(lake):
+    rewritten_history(lake)
+    wanted = expiration_job(lake)
+    before = objects(lake)
+    commit = lake.catalog.commit
+
+    def commit_then_replace(*args):
+        done = commit(*args)
+        replace_table(lake)
+        return done
+
+    lake.catalog.commit = commit_then_replace
+    report = run(context(lake), wanted)
+    assert report.outcome is Outcome.SKIPPED
+    assert "given to another table" in report.reason
+    assert before <= objects(lake)
+
+
+def test_a_table_replaced_between_two_batches_loses_no_more_files(lake):
+    rewritten_history(lake)
+    wanted = expiration_job(lake)
+    ctx = context(lake, delete_batch=1)
+
+    class Replacing(Failing):
+        def delete_many(self, paths):
+            if lake.metadata.uuid != "another":
+                replace_table(lake)
+            return super().delete_many(paths)
+
+    ctx.store = Replacing(lake.store)
+    assert run(ctx, wanted).figures["filesDeleted"] == 1
+
+
+@pytest.mark.parametrize("saved", [{"phase": "done"}, {"something": "else"}])
+def test_a_saved_plan_that_leaves_nothing_to_resume_is_passed_over(lake, saved):
+    rewritten_history(lake)
+    assert expire(lake, plan=saved).figures["snapshotsExpired"] == 3
+
+
+def test_a_dry_run_with_nothing_to_expire_says_so(lake):
+    lake.append_rows({"id": 1, "name": "x"})
+    assert expire(lake, dry_run=True).outcome is Outcome.NOTHING
+
+
+def test_gc_disabled_after_the_policy_was_read_is_respected(lake):
+    rewritten_history(lake)
+    ctx = context(lake)
+    stale = ctx.policy(JobKind.SNAPSHOTS)
+    ctx.policy = lambda kind: stale
+    update = {"action": "set-properties", "updates": {"gc.enabled": "false"}}
+    lake.catalog.commit(IDENT, [], [update])
+    assert expire(lake, ctx).outcome is Outcome.SKIPPED
+    assert len(snapshot_ids(lake)) == 4
+
+
 def test_the_metadata_goes_first(lake):
     rewritten_history(lake)
     before = objects(lake)

@@ -183,6 +183,15 @@ def test_offsets_that_an_earlier_expiration_cut_off_from_main_stay():
     assert expired(snapshots) == ()
 
 
+def test_other_ingest_keys_count_by_name():
+    snapshots = [
+        snapshot(1, age=90, **{"ingest.commit-id": "a"}),
+        snapshot(2, age=80, parent=1, **{"ingest.commit-id": "b"}),
+        snapshot(3, age=1, parent=2),
+    ]
+    assert expired(snapshots) == (1,)
+
+
 def test_unreadable_offsets_count_as_one_claim():
     snapshots = [snapshot(1, age=90, **{"ingest.offsets": "not json"}), snapshot(2, age=1, parent=1)]
     assert expired(snapshots) == ()

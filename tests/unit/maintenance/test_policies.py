@@ -148,6 +148,18 @@ def test_a_disabled_policy_needs_no_settings():
     }
 
 
+def test_small_tiers_and_short_ages_as_a_trial_on_little_data_uses_them():
+    tiers = [{"belowBytes": 98304, "targetBytes": 196608}, {"belowBytes": 786432, "targetBytes": 1048576}]
+    wanted = document(tiers=tiers, minInputFiles=2, triggerFileCount=2, strategy="binpack")
+    assert validate(COMPACTION, wanted, allow_unsafe=False) == wanted
+    assert [tier.target_bytes for tier in compaction(wanted).tiers] == [196608, 1048576]
+    short = document(minSnapshotsToKeep=1, maxSnapshotAgeSeconds=1)
+    assert validate(SNAPSHOTS, short, allow_unsafe=True) == short
+    assert snapshots(short).max_snapshot_age_ms == 1000
+    assert snapshots(short).enabled
+    assert unreferenced(document(unreferencedSeconds=1, nonCurrentSeconds=1)).enabled
+
+
 def test_null_settings_are_dropped():
     given = document(targetFileSizeMB=None, minInputFiles=3)
     assert validate(COMPACTION, given, allow_unsafe=False) == document(minInputFiles=3)

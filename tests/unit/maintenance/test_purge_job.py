@@ -145,6 +145,35 @@ def test_a_table_registered_again_under_its_name_before_the_purge_keeps_everythi
     assert objects(lake) == before
 
 
+def test_statistics_go_too_when_only_reachable_files_may(lake):
+    snapshot_id = lake.metadata.current_snapshot_id
+    path = f"{lake.metadata.location}/metadata/s.puffin"
+    lake.store.put(path, b"x")
+    entry = {
+        "snapshot-id": snapshot_id,
+        "statistics-path": path,
+        "file-size-in-bytes": 1,
+        "file-footer-size-in-bytes": 1,
+        "blob-metadata": [],
+    }
+    update = {"action": "set-statistics", "snapshot-id": snapshot_id, "statistics": entry}
+    lake.catalog.commit(IDENT, [], [update])
+    ctx = context(lake)
+    ctx.others = [f"{lake.metadata.location}/inner"]
+    purge(lake, ctx)
+    assert objects(lake) == set()
+
+
+def test_a_table_that_is_not_there_any_more_under_its_name_is_purged(lake):
+    payload = {"metadata_location": lake.table.metadata_location, "location": lake.metadata.location}
+    wanted = job(JobKind.PURGE, IDENT, lake.metadata.uuid, payload=payload)
+    location = lake.metadata.location
+    ctx = context(lake)
+    lake.catalog.drop(IDENT)
+    assert run(ctx, wanted).outcome is Outcome.DONE
+    assert list(lake.store.list(location)) == []
+
+
 def test_another_table_of_the_same_name_is_no_obstacle(lake):
     table = lake.table
     payload = {"metadata_location": table.metadata_location, "location": table.metadata.location}
