@@ -69,7 +69,7 @@ class ConfluentBroker:
             key: value for key, value in client.items() if not key.startswith(_CONSUMER_ONLY)
         } | {"error_cb": _log_error}
         self._admin: AdminClient | None = None
-        self._ids_offered = True
+        self._ids_offered: bool | None = None
         self._owned: set[TopicPartition] = set()
         self._news: list[TopicPartition] = []
         self._next: dict[TopicPartition, int] = {}
@@ -96,26 +96,20 @@ class ConfluentBroker:
         return TopicInfo(topic_id=self._topic_id(name), partitions=tuple(sorted(found.partitions)))
 
     def _topic_id(self, name: str) -> str | None:
+        if self._ids_offered is None:
+            # librdkafka's mock cluster has no controller to ask, and would let the request time out.
+            self._ids_offered = not (self.cluster_id() or "").startswith("mockCluster")
         if not self._ids_offered:
             return None
         if self._admin is None:
             self._admin = AdminClient(self._admin_config)
-        future = self._admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_SECONDS / 2)[
-            name
-        ]
+        wanted = TopicCollection([name])
+        future = self._admin.describe_topics(wanted, request_timeout=REQUEST_SECONDS)[name]
         try:
-            found = str(future.result(REQUEST_SECONDS).topic_id)
+            found = str(future.result(REQUEST_SECONDS + 1).topic_id)
         except KafkaException as error:
-            if self._is_mock():
-                self._ids_offered = False
-                return None
             raise Unavailable(f"topic {name}: {error.args[0].str()}") from None
         return None if found == _NO_ID else found
-
-    def _is_mock(self) -> bool:
-        """Whether this is librdkafka's mock cluster, which has no controller to ask for ids."""
-        cluster = self.cluster_id()
-        return cluster is None or cluster.startswith("mockCluster")
 
     def watermarks(self, place: TopicPartition) -> tuple[int, int]:
         """First kept offset, and the next offset."""

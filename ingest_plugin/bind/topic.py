@@ -130,7 +130,8 @@ class TopicBinder:
             return BoundRows(batch=None, places=(), errors=errors)
         arrays = dict(bound.arrays)
         if METADATA_COLUMN in _column_names(table) and self.settings.metadata_columns:
-            arrays[METADATA_COLUMN] = _metadata_array([messages[place] for place in places])
+            whole = len(places) == len(messages)
+            arrays[METADATA_COLUMN] = _metadata_array(messages if whole else [messages[p] for p in places])
         return BoundRows(batch=_batch(arrays, table, len(places)), places=places, errors=errors)
 
     def conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -255,6 +256,15 @@ def _metadata_array(messages: Sequence[Message]) -> ArrowArray:
     arrays: list[ArrowArray] = [
         pa.array([message.partition() for message in messages], pa.int32()),
         pa.array([message.offset() for message in messages], pa.int64()),
-        pa.array([micros_of(message) for message in messages], pa.timestamp("us", "UTC")),
+        _timestamps(messages),
     ]
     return pa.StructArray.from_arrays(arrays, fields=list(_METADATA_ARROW))
+
+
+def _timestamps(messages: Sequence[Message]) -> ArrowArray:
+    stamps = [message.timestamp() for message in messages]
+    if all(stamp[0] for stamp in stamps) and min(stamp[1] for stamp in stamps) >= 0:
+        return pa.array([stamp[1] for stamp in stamps], pa.timestamp("ms", "UTC")).cast(
+            pa.timestamp("us", "UTC")
+        )
+    return pa.array([micros_of(message) for message in messages], pa.timestamp("us", "UTC"))

@@ -1,0 +1,3 @@
+from tests.kafka.fixtures import broker, kafka
+
+__all__ = ["broker", "kafka"]
