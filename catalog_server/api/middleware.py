@@ -1,8 +1,10 @@
 """Request ids, access log lines and request metrics, around everything the server answers."""
 
 import re
+from functools import lru_cache
 
 import structlog
+from prometheus_client import Counter, Histogram
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -10,6 +12,7 @@ from catalog_server.telemetry import REQUEST_SECONDS, REQUESTS
 from table_format.clock import Clock, Ids
 
 _log = structlog.get_logger(__name__)
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
 _SANE_ID = re.compile(rb"^[A-Za-z0-9._:-]{1,64}$")
 
 
@@ -46,9 +49,9 @@ class RequestContext:
             raise
         finally:
             seconds = self._clock.monotonic() - started
-            door = _door(scope["path"])
-            REQUESTS.labels(door, scope["method"], str(status)).inc()
-            REQUEST_SECONDS.labels(door, scope["method"]).observe(seconds)
+            door, method = _door(scope["path"]), _known_method(scope["method"])
+            _counter(door, method, status).inc()
+            _histogram(door, method).observe(seconds)
             _log.debug("request", method=scope["method"], path=scope["path"], status=status, seconds=seconds)
             structlog.contextvars.unbind_contextvars("request_id")
 
@@ -57,6 +60,22 @@ class RequestContext:
             if name == b"x-request-id" and _SANE_ID.match(value):
                 return str(value, "ascii")
         return self._ids.uuid()
+
+
+# Finding a metric by its labels costs more than counting; the methods are few, so the caches are small.
+@lru_cache(maxsize=1024)
+def _counter(door: str, method: str, status: int) -> Counter:
+    return REQUESTS.labels(door, method, str(status))
+
+
+@lru_cache(maxsize=256)
+def _histogram(door: str, method: str) -> Histogram:
+    return REQUEST_SECONDS.labels(door, method)
+
+
+def _known_method(method: str) -> str:
+    """A client may send any word as its method; a label must not grow with that."""
+    return method if method in _METHODS else "other"
 
 
 def _door(path: str) -> str:

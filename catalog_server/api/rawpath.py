@@ -39,6 +39,8 @@ def decode(segment: str, *, plus_is_space: bool = True) -> str:
     Raises:
         Invalid: a broken escape, not UTF-8, or a zero byte.
     """
+    if segment.isascii() and "%" not in segment and "+" not in segment:
+        return segment
     if _MALFORMED_ESCAPE.search(segment):
         raise Invalid(
             f"Malformed path: {segment!r} holds a '%' that starts no escape; write '%25' for a percent sign"

@@ -82,9 +82,15 @@ def test_the_whole_life_of_a_table(server: Server, connect: Connect, namespace: 
     past = all_rows(duck, f"SELECT count(*) FROM {table} AT (VERSION => {first})")
     assert past == [(3,)]
 
-    duck.execute(f"DROP TABLE {table}")
+    duck.execute(f"ALTER TABLE {table} RENAME TO {quoted(name + ' renamed')}")
+    renamed = f"{schema}.{quoted(name + ' renamed')}"
+    duck = connect()
+    assert all_rows(duck, f"SELECT count(*) FROM {renamed}") == [(5,)]
     with pytest.raises(duckdb.Error):
-        connect().execute(f"SELECT * FROM {table}")
+        duck.execute(f"SELECT * FROM {table}")
+    duck.execute(f"DROP TABLE {renamed}")
+    with pytest.raises(duckdb.Error):
+        connect().execute(f"SELECT * FROM {renamed}")
     duck.execute(f"DROP SCHEMA {schema}")
     assert (namespace,) not in all_rows(connect(), "SELECT schema_name FROM information_schema.schemata")
 

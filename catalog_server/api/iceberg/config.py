@@ -12,9 +12,10 @@ _ARN_START, _ARN_RESOURCE = "arn:", ":bucket/"
 
 async def get_config(call: Call, endpoints: Sequence[str]) -> Response:
     """The bucket as the prefix of all further paths, and the operations that work."""
-    buckets = call.platform.buckets
+    platform = call.platform
     warehouse = call.query.text("warehouse")
-    bucket = await buckets.get(call.principal, _bucket_name(warehouse) if warehouse else buckets.default_name)
+    # Asked by every writer and reader of an engine when it starts: one indexed read on this very thread.
+    bucket = platform.commits.bucket(_bucket_name(warehouse) if warehouse else platform.buckets.default_name)
     prefix = quote(bucket.name, safe="")
     return json_answer({"defaults": {}, "overrides": {"prefix": prefix}, "endpoints": endpoints})
 

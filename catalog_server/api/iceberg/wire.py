@@ -142,6 +142,8 @@ class Query:
         Raises:
             Invalid: not percent-encoded UTF-8, or too many parameters.
         """
+        if not query_string:
+            return _NO_QUERY
         try:
             pairs = parse_qsl(
                 query_string.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=64
@@ -211,3 +213,6 @@ class Query:
         if not _DIGITS.match(value) or int(value) == 0:
             raise Invalid("Malformed query: 'pageSize' must be a whole number from 1 to 999999999")
         return int(value)
+
+
+_NO_QUERY = Query({})
