@@ -25,7 +25,6 @@ from catalog_server.services.stores import Stores
 from catalog_server.services.tables import TableService
 from catalog_server.settings import Settings, StartError
 from catalog_server.store import buckets as bucket_rows
-from catalog_server.store import idempotency
 from catalog_server.store.engine import Database
 from maintenance.ports import Job, JobSettings
 from table_format.clock import Clock, Ids, SystemClock, SystemIds
@@ -72,8 +71,6 @@ class Platform:
         check_writable(self.settings.server.data_dir)
         await asyncio.to_thread(self.database.start)
         await self._make_default_bucket()
-        kept_ms = self.settings.limits.idempotency_hours * _HOUR_MS
-        await self.database.write(idempotency.forget_before, self.clock.now_ms() - kept_ms)
 
     async def close(self) -> None:
         """Finish the commits in flight and close everything."""
@@ -189,6 +186,7 @@ def build(
             attempts=limits.commit_attempts,
             queue=limits.commit_queue,
             job_attempts=settings.maintenance.max_attempts,
+            keys_kept_ms=limits.idempotency_hours * _HOUR_MS,
         ),
     )
     return Platform(

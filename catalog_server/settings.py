@@ -44,9 +44,6 @@ class ServerSettings(_Group):
     drain_seconds: float = Field(
         30.0, ge=0, description="How long a stopping server waits for requests and jobs in flight."
     )
-    public_url: str = Field(
-        "", description="URL under which clients reach the server, where it differs from host and port."
-    )
 
 
 class DatabaseSettings(_Group):
@@ -135,7 +132,7 @@ class LimitSettings(_Group):
 
 
 class TelemetrySettings(_Group):
-    """Logs and metrics."""
+    """Logs."""
 
     log_level: str = Field(
         "info", pattern="^(debug|info|warning|error)$", description="Least severe log level that is written."
@@ -145,7 +142,6 @@ class TelemetrySettings(_Group):
         pattern="^(auto|json|text)$",
         description="Log lines as json or text; auto: text on a terminal.",
     )
-    metrics: bool = Field(True, description="Whether /metrics answers.")
 
 
 class Settings(BaseSettings):

@@ -42,6 +42,7 @@ class Unit:
     parts: Sequence[Part]
     key: KeyRow | None
     now_ms: int
+    keys_kept_ms: int
     job_attempts: int
 
 
@@ -58,6 +59,7 @@ def run(connection: Connection, unit: Unit) -> list[TableRow]:
     if key is not None:
         if idempotency.find(connection, key.bucket_id, key.principal, key.key) is not None:
             raise AlreadyAnswered
+        idempotency.forget_before(connection, unit.now_ms - unit.keys_kept_ms)
         idempotency.record(connection, key, unit.now_ms)
     rows: dict[TableIdent, TableRow] = {}
     for part in sorted(unit.parts, key=_by_id):
@@ -100,6 +102,10 @@ def _point(connection: Connection, unit: Unit, part: Part) -> TableRow:
         if now is None or now.metadata_location != row.metadata_location:
             raise LostRace
         return now
+    # A table of format version 1 may have been without a uuid until now.
+    table_uuid = (planned.metadata.uuid or row.table_uuid).lower()
+    if table_uuid != row.table_uuid:
+        tables.refuse_uuid(connection, table_uuid, row.id)
     if planned.new_places:
         tables.refuse_overlap(connection, planned.new_places, row.id)
         tables.add_places(connection, row.id, planned.new_places)
@@ -107,7 +113,7 @@ def _point(connection: Connection, unit: Unit, part: Part) -> TableRow:
         table_id=row.id,
         expected=row.metadata_location,
         new=part.new_location,
-        table_uuid=row.table_uuid,
+        table_uuid=table_uuid,
         location=planned.metadata.location,
     )
     if not pointers.swap(connection, change, unit.now_ms):

@@ -47,6 +47,7 @@ T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 
 _THREAD_FROM_BYTES = 128 * 1024  # below this, planning a commit takes less time than handing it to a thread
+_THREAD_FROM_NODES = 3_000
 _BACKOFF_SECONDS = 0.02
 
 
@@ -57,6 +58,7 @@ class CommitLimits:
     attempts: int
     queue: int
     job_attempts: int
+    keys_kept_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,7 +299,7 @@ class CommitService:
             return commit_plan.plan(change, current, around)
 
         large = base is not None and len(base.raw) >= _THREAD_FROM_BYTES
-        planned = await self.in_thread(work) if large else work()
+        planned = await self.in_thread(work) if large or _many_nodes(change.updates) else work()
         if planned.new_places:
             # The swap checks again; this is so that nothing is written to another table's place.
             await self._database.read(tables.refuse_overlap, planned.new_places, row.id if row else None)
@@ -337,6 +339,7 @@ class CommitService:
             parts=parts,
             key=key_row(request.principal, request.bucket, request.key, parts),
             now_ms=self._clock.now_ms(),
+            keys_kept_ms=self._limits.keys_kept_ms,
             job_attempts=self._limits.job_attempts,
         )
         try:
@@ -367,6 +370,20 @@ class CommitService:
             document=current,
             row=row,
         )
+
+
+def _many_nodes(updates: Sequence[JsonObject]) -> bool:
+    """Whether the updates are so large that applying them would hold up the event loop."""
+    waiting: list[Any] = [updates]
+    room = _THREAD_FROM_NODES
+    while waiting and room > 0:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            waiting.extend(node.values())
+        elif isinstance(node, list | tuple):
+            waiting.extend(node)
+        room -= 1
+    return bool(waiting)
 
 
 def _obsolete(part: Part) -> list[str]:

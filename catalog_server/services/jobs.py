@@ -3,8 +3,8 @@
 Implements `maintenance.ports.JobQueue` and `PolicySource` on the database.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from sqlalchemy import Connection
@@ -109,10 +109,8 @@ class JobService:
     async def claim(self, owner: str, kinds: Collection[JobKind], lease_ms: int) -> Job | None:
         """Take the next job that is due, or None."""
         now_ms = self._clock.now_ms()
-        row = await self._database.write(
-            rows.claim, owner, [kind.value for kind in kinds], now_ms + lease_ms, now_ms
-        )
-        return None if row is None else _job(row)
+        wanted = [kind.value for kind in kinds]
+        return await self._database.write(_claim, owner, wanted, now_ms + lease_ms, now_ms)
 
     async def heartbeat(self, job_id: int, owner: str, lease_ms: int) -> bool:
         """Prolong the lease."""
@@ -179,6 +177,17 @@ def _request(
     return rows.enqueue(connection, rows.urgent(birth, dry_run=dry_run), now_ms)
 
 
+def _claim(
+    connection: Connection, owner: str, kinds: Sequence[str], lease_until_ms: int, now_ms: int
+) -> Job | None:
+    row = rows.claim(connection, owner, kinds, lease_until_ms, now_ms)
+    if row is None:
+        return None
+    # The table may have another name by now, and its old name may be another table's.
+    table = tables.by_uuid(connection, row.table_uuid)
+    return _job(row) if table is None else replace(_job(row), ident=table.ident, table_id=table.id)
+
+
 def _due(connection: Connection, now_ms: int) -> list[tuple[TableRow, JobKind]]:
     documents = {
         (row.scope, row.scope_id, row.policy_type): row.document for row in policies.everywhere(connection)
@@ -186,6 +195,7 @@ def _due(connection: Connection, now_ms: int) -> list[tuple[TableRow, JobKind]]:
     ends = rows.last_ends(connection)
     ids = namespaces.ids(connection)
     found: list[tuple[TableRow, JobKind]] = []
+    intervals = _Intervals()
     for row in tables.everywhere(connection):
         scopes = [("bucket", row.bucket_id)]
         scopes += [("namespace", ids[row.bucket_id, key]) for key in lineage(row.ident.namespace)]
@@ -193,14 +203,25 @@ def _due(connection: Connection, now_ms: int) -> list[tuple[TableRow, JobKind]]:
         for kind in PolicyType:
             ended = ends.get((row.table_uuid, kind.value), row.created_at_ms)
             layers = [documents.get((*scope, kind.value), {}) for scope in scopes]
-            if ended is not None and _interval_passed(kind, layers, now_ms - ended):
+            if ended is not None and intervals.passed(kind, layers, now_ms - ended):
                 found.append((row, JobKind(kind.value)))
     return found[:_MOST_DUE]
 
 
-def _interval_passed(kind: PolicyType, layers: Sequence[Mapping[str, object]], elapsed_ms: int) -> bool:
-    policy = rules.effective(kind.value, [dict(layer) for layer in layers], {})
-    return policy.enabled and elapsed_ms >= policy.interval_seconds * 1000
+class _Intervals:
+    """Intervals of policies, each worked out once: most tables have the same documents above them, or none."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int | None] = {}
+
+    def passed(self, kind: PolicyType, layers: Sequence[JsonObject], elapsed_ms: int) -> bool:
+        """Whether a run is due; never when the policy is disabled."""
+        key = f"{kind}{layers!r}"
+        if key not in self._known:
+            policy = rules.effective(kind.value, layers, {})
+            self._known[key] = policy.interval_seconds * 1000 if policy.enabled else None
+        interval_ms = self._known[key]
+        return interval_ms is not None and elapsed_ms >= interval_ms
 
 
 def _job(row: JobRow) -> Job:

@@ -108,7 +108,11 @@ def _fault(location: str) -> str | None:
     for character in "#?\\":
         if character in location:
             return f"holds {character!r}"
-    if _ENCODED_DOT.search(location):
+    return _path_fault(rest)
+
+
+def _path_fault(rest: str) -> str | None:
+    if _ENCODED_DOT.search(rest):
         return "holds an encoded dot, slash or zero byte"
     authority, _, path = rest.partition("/")
     if "@" in authority:

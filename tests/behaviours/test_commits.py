@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, event, select
 from sqlalchemy.exc import OperationalError
 
 from catalog_server.bootstrap import Platform
@@ -16,6 +16,7 @@ from catalog_server.services.handles import TableHandle
 from catalog_server.services.jobs import JobFilter
 from catalog_server.services.principals import ANONYMOUS
 from catalog_server.services.tables import TableSpec
+from catalog_server.store import schema
 from catalog_server.telemetry import REGISTRY
 from table_format.errors import (
     AlreadyExists,
@@ -718,6 +719,55 @@ async def test_a_refused_commit_does_not_use_up_its_key(platform: Platform, tabl
     needs, updates = append(table.metadata, 1)
     after = await platform.commits.commit(ANONYMOUS, "default", T, needs, updates, key=key)
     assert after.metadata.current_snapshot_id == 1
+
+
+async def test_keys_are_forgotten_after_their_time(
+    start: Starter, platform: Platform, table: TableHandle
+) -> None:
+    async with start(**{"limits.idempotency_hours": 1}) as other:
+        await platform.commits.commit(
+            ANONYMOUS, "default", T, [], setting(a="1"), key=RequestKey(key="old", fingerprint="f")
+        )
+        await platform.database.write(
+            lambda connection: (
+                connection.execute(
+                    schema.idempotency.update().values(created_at_ms=platform.clock.now_ms() - 3_600_001)
+                )
+                and None
+            )
+        )
+        await other.commits.commit(
+            ANONYMOUS, "default", T, [], setting(a="2"), key=RequestKey(key="new", fingerprint="f")
+        )
+        keys = await other.database.read(
+            lambda connection: connection.execute(select(schema.idempotency.c.key)).scalars().all()
+        )
+    assert keys == ["new"]
+
+
+async def test_a_very_large_commit_is_applied_like_any_other(platform: Platform, table: TableHandle) -> None:
+    after = await commit(platform, T, [], setting(**{f"k{number}": "v" * 100 for number in range(4000)}))
+    assert len(after.raw) > 400_000
+    again = await commit(platform, T, *append(after.metadata, 1))
+    assert again.metadata.current_snapshot_id == 1
+
+
+async def test_a_v1_table_without_uuid_gets_one_and_it_stays_unique(
+    platform: Platform, table: TableHandle, memory: MemoryObjectStore
+) -> None:
+    made = await create(platform, U, properties={"format-version": "1"})
+    await platform.tables.drop(ANONYMOUS, "default", U)
+    nameless = {key: value for key, value in made.metadata.document.items() if key != "table-uuid"}
+    at = f"{made.metadata.location}/metadata/00001-x.metadata.json"
+    codec.write(memory, at, TableMetadata(nameless))
+    registered = await platform.tables.register(ANONYMOUS, "default", U, at, overwrite=False)
+    assert registered.metadata.uuid is None
+    with pytest.raises(AlreadyExists, match="uuid"):
+        await commit(platform, U, [], [{"action": "assign-uuid", "uuid": table.metadata.uuid}])
+    fresh = "11111111-2222-4333-8444-55555555AAAA"
+    after = await commit(platform, U, [], [{"action": "assign-uuid", "uuid": fresh}])
+    assert after.metadata.uuid == fresh
+    assert (await platform.tables.pointer(ANONYMOUS, "default", U)).table_uuid == fresh.lower()
 
 
 async def test_gzip_metadata_is_written_and_answered_plain(

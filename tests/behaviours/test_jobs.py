@@ -144,6 +144,16 @@ async def test_a_job_whose_worker_dies_goes_to_another(
     assert (await claim(platform, "w3")).attempts == 3
 
 
+async def test_a_job_follows_its_table_to_another_name(platform: Platform, table: TableHandle) -> None:
+    asked = await ask(platform)
+    moved = TableIdent.of("ns", "moved")
+    await platform.tables.rename(ANONYMOUS, "default", T, moved)
+    stranger = await create(platform, T)
+    job = await claim(platform)
+    assert (job.id, job.ident, job.table_uuid) == (asked, moved, table.metadata.uuid)
+    assert job.table_uuid != stranger.metadata.uuid
+
+
 async def test_maintenance_enqueues_through_its_port(platform: Platform, table: TableHandle) -> None:
     assert table.row is not None
     new = NewJob(

@@ -27,12 +27,12 @@ def test_defaults() -> None:
 def test_environment_wins_over_file_and_options_over_both(tmp_path: Path) -> None:
     config = write(
         tmp_path / "f.toml",
-        "[server]\nport = 1\nhost = 'a'\n[limits]\nmax_body_mb = 3\n[telemetry]\nmetrics = false",
+        "[server]\nport = 1\nhost = 'a'\n[limits]\nmax_body_mb = 3\n[telemetry]\nlog_format = 'json'",
     )
     environ = {"FRAZIL_SERVER__PORT": "2", "FRAZIL_SERVER__HOST": "b", "PATH": "/bin"}
     loaded = load(config, environ, {"server.port": 3})
     assert (loaded.server.port, loaded.server.host, loaded.limits.max_body_mb) == (3, "b", 3)
-    assert loaded.telemetry.metrics is False
+    assert loaded.telemetry.log_format == "json"
 
 
 def test_the_processs_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,9 +62,7 @@ def test_storage_properties_from_either_place(tmp_path: Path) -> None:
         ),
         (
             {"FRAZIL_SERVER__PORT__X": "1"},
-            (
-                "unknown setting server.port.x (environment variable FRAZIL_SERVER__PORT__X); the nearest one is server.port"
-            ),
+            ("unknown setting server.port.x (environment variable FRAZIL_SERVER__PORT__X)"),
         ),
         ({"FRAZIL_SERVER__PORT": "many"}, "setting server.port: Input should be a valid integer"),
         (
