@@ -20,12 +20,12 @@ log = structlog.get_logger("frazil.ingest.kafka")
 
 REQUEST_SECONDS = 10.0
 _DEFAULTS = {
-    # A killed process gives up its partitions after this time; the catalog refuses its late commits anyway.
-    "session.timeout.ms": "10000",
     "isolation.level": "read_committed",
     "client.id": "frazil-ingest",
     "queued.max.messages.kbytes": "65536",
 }
+# A killed process gives up its partitions after this time; the catalog refuses its late commits anyway.
+_CLASSIC_GROUP = {"session.timeout.ms": "10000"}
 _FIXED = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -54,12 +54,13 @@ class ConfluentBroker:
     """A librdkafka consumer that is told where to read."""
 
     def __init__(self, settings: KafkaSettings) -> None:
-        client: dict[str, Any] = {**_DEFAULTS, **settings.client}
+        # Brokers of the newer protocol set the session's length themselves, and librdkafka refuses ours.
+        newer = settings.client.get("group.protocol", "classic").lower() == "consumer"
+        client: dict[str, Any] = {**_DEFAULTS, **({} if newer else _CLASSIC_GROUP), **settings.client}
         config = {**client, **_FIXED, "group.id": settings.group, "error_cb": _log_error}
         self._by_group = settings.assignment == "group"
-        self._incremental = (
-            client.get("group.protocol") == "consumer"
-            or client.get("partition.assignment.strategy") == "cooperative-sticky"
+        self._incremental = self._by_group and (
+            newer or client.get("partition.assignment.strategy") == "cooperative-sticky"
         )
         try:
             self._consumer = Consumer(config)

@@ -87,7 +87,10 @@ class RealBroker:
         log = self.directory / "broker.log"
         with log.open("wb") as out:
             self._process = subprocess.Popen(
-                self._command("kafka.Kafka", str(self._config)), stdout=out, stderr=out, stdin=subprocess.DEVNULL
+                self._command("kafka.Kafka", str(self._config)),
+                stdout=out,
+                stderr=out,
+                stdin=subprocess.DEVNULL,
             )
         end = time.monotonic() + START_SECONDS
         while READY not in log.read_text(errors="replace"):
@@ -109,7 +112,9 @@ class RealBroker:
         return [*java, main, *arguments]
 
     def _java(self, main: str, *arguments: str) -> None:
-        done = subprocess.run(self._command(main, *arguments), capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            self._command(main, *arguments), capture_output=True, text=True, timeout=120, check=False
+        )
         if done.returncode:
             raise RuntimeError(f"{main}: {(done.stdout + done.stderr)[-2000:]}")
 

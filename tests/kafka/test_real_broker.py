@@ -1,0 +1,272 @@
+"""Ingest against a real Kafka broker: what librdkafka's mock does not have."""
+
+import io
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import fastavro
+import orjson
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ingest_plugin.assembly import assemble, broker_of
+from ingest_plugin.confluent import ConfluentBroker
+from ingest_plugin.kafka import Broker
+from ingest_plugin.settings import KafkaSettings, load
+from ingest_plugin.worker import Worker
+from table_format.clock import SystemClock, SystemIds
+from table_format.ident import TableIdent
+from table_format.io.memory import MemoryObjectStore
+from table_format.scan.deletes import read_task
+from table_format.scan.plan import snapshot_files
+from tests.behaviours.broker_behaviour import BrokerBehaviour, Harness
+from tests.fakes.catalog import FakeCatalog
+from tests.fakes.registry import FakeRegistry, serve
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+
+def create(bootstrap: str, name: str, partitions: int = 2) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(20)
+    while len(admin.list_topics(name, timeout=10).topics[name].partitions) < partitions:
+        time.sleep(0.05)
+
+
+def delete(bootstrap: str, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([name])[name].result(20)
+
+
+class RealHarness:
+    def __init__(self, bootstrap: str, assignment: str, **client: str) -> None:
+        self.topic = f"t.{uuid.uuid4().hex[:8]}"
+        create(bootstrap, self.topic)
+        self._settings = KafkaSettings.model_validate(
+            {
+                "group": self.topic,
+                "assignment": assignment,
+                "client": {"bootstrap.servers": bootstrap, "log_level": "0", **client},
+            }
+        )
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
+
+    def broker(self) -> Broker:
+        return ConfluentBroker(self._settings)
+
+    def produce(self, partition: int, values: Sequence[bytes | None]) -> None:
+        for value in values:
+            self._producer.produce(self.topic, value, partition=partition)
+        assert self._producer.flush(20) == 0
+
+
+MODES: dict[str, dict[str, str]] = {
+    "all": {"assignment": "all"},
+    "group": {"assignment": "group"},
+    "cooperative": {"assignment": "group", "partition.assignment.strategy": "cooperative-sticky"},
+    "kip-848": {"assignment": "group", "group.protocol": "consumer"},
+}
+
+
+class TestConfluentBrokerOnRealKafka(BrokerBehaviour):
+    @pytest.fixture(params=list(MODES))
+    def harness(self, broker: str, request: pytest.FixtureRequest) -> Harness:
+        return RealHarness(broker, **MODES[request.param])
+
+
+class Site:
+    """A catalog and store for workers over the real broker."""
+
+    def __init__(self, bootstrap: str, partitions: int = 3) -> None:
+        self.bootstrap = bootstrap
+        self.topic = f"flights-{uuid.uuid4().hex[:8]}"
+        create(bootstrap, self.topic, partitions)
+        self.clock, self.ids = SystemClock(), SystemIds()
+        self.store = MemoryObjectStore(self.clock)
+        self.catalog = FakeCatalog(self.store, self.clock, self.ids)
+        self.ident = TableIdent.of("demo", self.topic)
+        self.keys: dict[str, Any] = {
+            "namespace": "demo",
+            "convert.value.type": "json",
+            "commit.interval.ms": 300,
+        }
+        self.kafka: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "group": self.topic,
+            "session.timeout.ms": 6000,
+        }
+        self.registry: FakeRegistry | None = None
+        self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+
+    def worker(self, *, exit_at_end: bool = True, should_stop: Callable[[], bool] = lambda: False) -> Worker:
+        document: dict[str, Any] = {
+            "catalog": {"uri": "http://unused"},
+            "kafka": self.kafka,
+            "topics": {self.topic: self.keys},
+        }
+        if self.registry is not None:
+            document["registry"] = {"url": self.registry.url}
+        settings = load(None, {}, document=document)
+        return assemble(
+            settings,
+            broker=broker_of(settings),
+            catalog=self.catalog,
+            store_for=lambda _location, _config: self.store,
+            clock=self.clock,
+            ids=self.ids,
+            should_stop=should_stop,
+            exit_at_end=exit_at_end,
+        )
+
+    def run(self) -> Worker:
+        worker = self.worker()
+        worker.run()
+        return worker
+
+    def produce(self, first: int, count: int, partitions: int = 3) -> None:
+        for number in range(first, first + count):
+            self.producer.produce(self.topic, orjson.dumps({"n": number}), partition=number % partitions)
+        assert self.producer.flush(20) == 0
+
+    def rows(self) -> list[dict[str, Any]]:
+        metadata = self.catalog.load(self.ident).metadata
+        return [
+            row
+            for task in snapshot_files(self.store, metadata).tasks
+            for batch in read_task(self.store, task, metadata)
+            for row in batch.to_pylist()
+        ]
+
+    def numbers(self) -> Counter[int]:
+        return Counter(row["n"] for row in self.rows())
+
+    def summary(self) -> dict[str, str]:
+        head = self.catalog.load(self.ident).metadata.current_snapshot
+        assert head is not None
+        summary: dict[str, str] = head["summary"]
+        return summary
+
+
+@pytest.fixture
+def site(broker: str) -> Site:
+    return Site(broker)
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    with serve() as running:
+        yield running
+
+
+def test_json_is_ingested_once_and_goes_on_after_a_restart(site: Site) -> None:
+    site.produce(0, 3000)
+    assert site.run().stopped == {}
+    assert site.numbers() == Counter(range(3000))
+    summary = site.summary()
+    assert orjson.loads(summary["ingest.offsets"]) == {site.topic: {"0": 1000, "1": 1000, "2": 1000}}
+    assert summary["ingest.topic-id"]
+    assert summary["ingest.cluster-id"]
+    site.produce(3000, 100)
+    assert site.run().stopped == {}
+    assert site.numbers() == Counter(range(3100))
+
+
+def test_avro_is_ingested_with_schema_changes(site: Site, registry: FakeRegistry) -> None:
+    site.registry = registry
+    site.keys["convert.value.type"] = "by_schema_id"
+    before = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}
+    after = {
+        "type": "record",
+        "name": "R",
+        "fields": [
+            {"name": "n", "type": "long"},
+            {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-micros"}]},
+        ],
+    }
+    for number in range(200):
+        schema, value = (before, {"n": number}) if number < 100 else (after, {"n": number, "at": number})
+        schema_id = registry.register(f"{site.topic}-value", schema)
+        body = io.BytesIO(b"\0" + schema_id.to_bytes(4, "big"))
+        body.seek(5)
+        fastavro.schemaless_writer(body, fastavro.parse_schema(schema), value)
+        site.producer.produce(site.topic, body.getvalue(), partition=number % 3)
+    site.producer.produce(site.topic, b"\0garbage", partition=0)
+    assert site.producer.flush(20) == 0
+    assert site.run().stopped == {}
+    assert site.numbers() == Counter(range(200))
+    types = {
+        field["name"]: field["type"] for field in site.catalog.load(site.ident).metadata.schema()["fields"]
+    }
+    assert (types["n"], types["at"]) == ("long", "timestamptz")
+
+
+def test_a_group_of_two_with_rebalances(site: Site) -> None:
+    """One joins while the other works, one leaves: every record once."""
+    stop_first, stop_second = threading.Event(), threading.Event()
+    first = site.worker(exit_at_end=False, should_stop=stop_first.is_set)
+    second = site.worker(exit_at_end=False, should_stop=stop_second.is_set)
+    threads = [threading.Thread(target=first.run), threading.Thread(target=second.run)]
+    threads[0].start()
+    try:
+        for chunk in range(12):
+            if chunk == 3:
+                threads[1].start()
+            if chunk == 8:
+                stop_first.set()
+            site.produce(chunk * 300, 300)
+            time.sleep(0.5)
+        end = time.monotonic() + 60
+        while sum(site.numbers().values()) < 3600 and time.monotonic() < end:
+            time.sleep(0.2)
+    finally:
+        stop_first.set()
+        stop_second.set()
+        for thread in threads:
+            thread.join(60)
+    assert site.numbers() == Counter(range(3600))
+    assert first.stopped == second.stopped == {}
+
+
+def test_aborted_transactions_are_not_ingested(site: Site) -> None:
+    producer = Producer({"bootstrap.servers": site.bootstrap, "transactional.id": site.topic})
+    producer.init_transactions(60)
+    for number in range(4):
+        producer.begin_transaction()
+        producer.produce(site.topic, orjson.dumps({"n": number}), partition=0)
+        producer.flush(20)
+        if number % 2:
+            producer.abort_transaction(20)
+        else:
+            producer.commit_transaction(20)
+    assert site.run().stopped == {}
+    assert site.numbers() == Counter([0, 2])
+    assert site.run().stopped == {}
+    assert site.numbers() == Counter([0, 2])
+
+
+def test_a_recreated_topic_stops_with_a_reason(site: Site) -> None:
+    site.produce(0, 30)
+    site.run()
+    delete(site.bootstrap, site.topic)
+    time.sleep(1.5)
+    create(site.bootstrap, site.topic, 3)
+    site.produce(100, 90)
+    (reason,) = site.run().stopped.values()
+    assert "filled from another topic" in reason
+    assert site.numbers() == Counter(range(30))
+
+
+def test_records_deleted_before_they_were_ingested_stop_with_a_reason(site: Site) -> None:
+    site.produce(0, 30)
+    site.run()
+    site.produce(30, 30)
+    admin = AdminClient({"bootstrap.servers": site.bootstrap})
+    for future in admin.delete_records([TopicPartition(site.topic, 1, 15)]).values():
+        future.result(20)
+    (reason,) = site.run().stopped.values()
+    assert "records 10 to 14 were deleted from the log" in reason
