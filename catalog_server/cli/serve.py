@@ -28,6 +28,7 @@ _BACKLOG = 2048
 # Longer than the idle time after which clients and proxies drop a connection themselves: a request must not meet
 # a connection that the server is just closing.
 _KEEP_ALIVE_SECONDS = 75
+_CHILD_GRACE_SECONDS = 5.0
 
 Config = Annotated[
     Path | None, typer.Option("--config", help="Settings file (TOML); FRAZIL_… variables win over it.")
@@ -129,12 +130,12 @@ async def _alone(settings: Settings, listener: socket.socket, shared: list[str])
 
     def ready() -> None:
         if settings.maintenance.enabled:
-            child = Child("maintenance", ["worker", *shared], drain_seconds=settings.server.drain_seconds)
+            child = Child("maintenance", ["worker", *shared], drain_seconds=_child_drain(settings))
             children.append(asyncio.create_task(child.run(stop)))
         print_line(f"ready {_url(listener)}")
 
     try:
-        await _answer(settings, listener, ready, until_stdin_ends=False)
+        await _answer(settings, listener, ready, stopping=stop.set)
     finally:
         stop.set()
         await asyncio.gather(*children)
@@ -147,7 +148,7 @@ async def _shared(settings: Settings, listener: socket.socket, shared: list[str]
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    drain = settings.server.drain_seconds + 1
+    drain = _child_drain(settings)
     arguments = ["api-process", "--fd", str(listener.fileno()), *shared]
     children = [
         Child(f"api-{number}", arguments, drain_seconds=drain, fds=[listener.fileno()])
@@ -181,9 +182,14 @@ async def _check_start(settings: Settings) -> None:
 
 
 async def _answer(
-    settings: Settings, listener: socket.socket, ready: Callable[[], None], *, until_stdin_ends: bool
+    settings: Settings,
+    listener: socket.socket,
+    ready: Callable[[], None],
+    *,
+    stopping: Callable[[], None] | None = None,
+    until_stdin_ends: bool = False,
 ) -> None:
-    """Answer requests on the listener until told to stop."""
+    """Answer requests on the listener until told to stop; `stopping` is called when that begins."""
     platform = build(settings)
     await platform.start()
     try:
@@ -198,7 +204,7 @@ async def _answer(
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=max(1, round(settings.server.drain_seconds)),
         )
-        server = _Server(config, ready)
+        server = _Server(config, ready, stopping)
         if until_stdin_ends:
             loop = asyncio.get_running_loop()
             when_stdin_ends(lambda: loop.call_soon_threadsafe(server.stop))
@@ -210,9 +216,12 @@ async def _answer(
 class _Server(uvicorn.Server):
     """uvicorn, telling when it serves, and ending with exit code 0 after a signal."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, ready: Callable[[], None], stopping: Callable[[], None] | None
+    ) -> None:
         super().__init__(config)
         self._ready = ready
+        self._stopping = stopping
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to serve."""
@@ -224,6 +233,8 @@ class _Server(uvicorn.Server):
         """Finish what is in flight and end; at the second call end at once."""
         self.force_exit = self.should_exit
         self.should_exit = True
+        if self._stopping is not None:
+            self._stopping()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -236,6 +247,11 @@ class _Server(uvicorn.Server):
         finally:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
+
+
+def _child_drain(settings: Settings) -> float:
+    """A child drains by the same setting; only one that does not end even then is killed."""
+    return settings.server.drain_seconds + _CHILD_GRACE_SECONDS
 
 
 def _listen(host: str, port: int) -> socket.socket:
