@@ -30,7 +30,7 @@ TABLES = {"flights_json": "json", "flights_avro": "by_schema_id"}
 SCHEMA_ID = 7
 COMMIT_INTERVAL_MS = 400
 # The mock cluster keeps 5 MB a partition: stay this far ahead of what the table has, at most.
-WINDOW = 16_000
+WINDOW = 30_000
 KIB = 1024
 COMPACTION = {
     "tiers": [
@@ -39,6 +39,7 @@ COMPACTION = {
     ],
     "minInputFiles": 2,
     "triggerFileCount": 2,
+    "intervalSeconds": 1,
 }
 _POLICIES = ("icebergCompaction", "icebergSnapshotManagement", "icebergUnreferencedFileRemoval")
 
@@ -143,8 +144,10 @@ class Demo:
                     done = committed()
                     time.sleep(0.05)
                 for row in flights.rows(table.slice(start, 2_000)):
-                    sender.send(topics["flights_json"], row["carrier"], flights.as_json(row))
-                    sender.send(topics["flights_avro"], row["carrier"], encode(row))
+                    sender.send(
+                        topics["flights_json"], row["tailnum"] or row["carrier"], flights.as_json(row)
+                    )
+                    sender.send(topics["flights_avro"], row["tailnum"] or row["carrier"], encode(row))
                 bars.update(sent_bar, completed=min(start + 2_000, total))
             sender.flush(lambda: None)
             deadline = time.monotonic() + 120
@@ -168,7 +171,7 @@ class Demo:
         )
         api.put_policy(
             "icebergSnapshotManagement",
-            {"status": "enabled", "settings": {"minSnapshotsToKeep": 1, "maxSnapshotAgeSeconds": 1}},
+            {"status": "enabled", "settings": {"maxSnapshotAgeSeconds": 1, "intervalSeconds": 1}},
         )
         self._wait(
             "snapshot expiration", api, lambda: all(self._snapshots(api, name) == 1 for name in TABLES)
@@ -176,7 +179,10 @@ class Demo:
         self._say("policy by API: icebergUnreferencedFileRemoval, noncurrent and deleted after 1 s each")
         api.put_policy(
             "icebergUnreferencedFileRemoval",
-            {"status": "enabled", "settings": {"unreferencedSeconds": 1, "nonCurrentSeconds": 1}},
+            {
+                "status": "enabled",
+                "settings": {"unreferencedSeconds": 1, "nonCurrentSeconds": 1, "intervalSeconds": 1},
+            },
         )
         self._wait(
             "unreferenced files", api, lambda: all(_settled(api.jobs(name), _POLICIES[2]) for name in TABLES)
