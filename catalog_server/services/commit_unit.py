@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from catalog_server.services.commit_plan import Planned
-from catalog_server.store import idempotency, jobs, pointers, tables
+from catalog_server.store import idempotency, jobs, pointers, tables, unreferenced
 from catalog_server.store.idempotency import KeyRow
 from catalog_server.store.jobs import JobBirth
 from catalog_server.store.keys import key_of
@@ -173,6 +173,8 @@ def adopt(connection: Connection, adoption: Adoption) -> TableRow:
         raise tables.taken(adoption.ident)
     tables.refuse_uuid(connection, adoption.table_uuid, row.id)
     tables.refuse_overlap(connection, adoption.places, row.id)
+    for table_uuid in {row.table_uuid, adoption.table_uuid}:
+        unreferenced.forget_all(connection, table_uuid)
     tables.add_places(connection, row.id, adoption.places)
     change = pointers.Swap(
         table_id=row.id,

@@ -106,8 +106,16 @@ class DocumentCache:
         # Whoever is cancelled must not take the others' read along.
         return await asyncio.shield(task)
 
+    async def fetch(self, location: str) -> Document:
+        """The document as the object store has it now, whatever is in memory.
+
+        Raises:
+            NoSuchFile, Invalid, Unavailable: as `load`.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._fetch, location)
+
     async def _read(self, location: str) -> Document:
-        document = await asyncio.get_running_loop().run_in_executor(self._threads, self._fetch, location)
+        document = await self.fetch(location)
         self.put(document)
         return document
 

@@ -208,9 +208,12 @@ class TableService:
         locations.check_inside(owner.location, metadata_location)
         if not overwrite and self._database.hot(pointers.read, bucket, ident) is not None:
             raise rows.taken(ident)
-        document = await self._documents.load(metadata_location)
+        # Whoever wrote this file may have done so twice; what is in memory is for files of our own.
+        document = await self._documents.fetch(metadata_location)
         locations.check_metadata(owner.location, document.metadata)
-        return await self._commits.adopt(owner, ident, document, overwrite=overwrite)
+        handle = await self._commits.adopt(owner, ident, document, overwrite=overwrite)
+        self._documents.put(document)
+        return handle
 
     async def _new(self, owner: Bucket, ident: TableIdent, spec: TableSpec) -> TableMetadata:
         names.check_table(ident)

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, and_, delete, insert, or_, select, tuple_, update
 
 from catalog_server.store import namespaces as namespace_rows
+from catalog_server.store import unreferenced
 from catalog_server.store.keys import key_of, namespace_of
 from catalog_server.store.schema import buckets, namespaces, policies, table_places, tables
 from table_format.errors import AlreadyExists, NoSuchTable
@@ -172,13 +173,15 @@ def rename(
 
 
 def drop(connection: Connection, bucket_id: int, ident: TableIdent) -> TableRow:
-    """Delete a table's row, places and policies; its files are nobody's business here.
+    """Delete a table's row, places, policies and marks; its files are nobody's business here.
 
     Raises:
         NoSuchTable: there is none.
     """
     row = require(connection, bucket_id, ident)
     connection.execute(delete(policies).where(policies.c.scope == "table", policies.c.scope_id == row.id))
+    # Registered again later, its files must be found unreferenced anew before any may go.
+    unreferenced.forget_all(connection, row.table_uuid)
     connection.execute(delete(tables).where(tables.c.id == row.id))
     return row
 

@@ -40,3 +40,8 @@ def forget(connection: Connection, table_uuid: str, paths: Sequence[str]) -> Non
                 unreferenced_objects.c.path.in_(paths[start : start + _CHUNK]),
             )
         )
+
+
+def forget_all(connection: Connection, table_uuid: str) -> None:
+    """Remove all paths of a table: what was known of them holds no more."""
+    connection.execute(delete(unreferenced_objects).where(unreferenced_objects.c.table_uuid == table_uuid))

@@ -11,6 +11,7 @@ from catalog_server.services.paging import PageRequest
 from catalog_server.services.principals import ANONYMOUS
 from catalog_server.services.tables import TableSpec
 from catalog_server.settings import load
+from catalog_server.store import unreferenced
 from table_format.errors import (
     AlreadyExists,
     Forbidden,
@@ -363,6 +364,35 @@ async def test_register_with_overwrite_moves_the_pointer(platform: Platform, tab
     replaced = await register(platform, T, other.metadata_location, overwrite=True)
     assert replaced.metadata.uuid == other.metadata.uuid
     assert (await platform.tables.pointer(ANONYMOUS, "default", T)).table_uuid == other.metadata.uuid
+
+
+async def test_register_reads_the_file_as_it_is_now(
+    platform: Platform, table: TableHandle, memory: MemoryObjectStore
+) -> None:
+    assert table.metadata_location is not None
+    await platform.tables.drop(ANONYMOUS, "default", T)
+    rewritten = TableMetadata({**table.metadata.document, "properties": {"written": "again"}})
+    memory.put(table.metadata_location, rewritten.to_bytes())
+    back = await register(platform, T, table.metadata_location)
+    assert back.metadata.properties["written"] == "again"
+    assert (await platform.tables.load(ANONYMOUS, "default", T)).raw == back.raw
+
+
+async def test_marks_of_unreferenced_files_do_not_outlive_what_they_were_made_on(
+    platform: Platform, table: TableHandle
+) -> None:
+    assert table.metadata_location is not None
+    uuid = table.metadata.uuid or ""
+
+    async def marked() -> dict[str, int]:
+        return await platform.database.read(unreferenced.known, uuid)
+
+    await platform.database.write(unreferenced.mark, uuid, {"p": 1})
+    await register(platform, T, table.metadata_location, overwrite=True)
+    assert await marked() == {}
+    await platform.database.write(unreferenced.mark, uuid, {"p": 1})
+    await platform.tables.drop(ANONYMOUS, "default", T)
+    assert await marked() == {}
 
 
 @pytest.mark.parametrize(
