@@ -236,14 +236,19 @@ def serve_lock(settings: Settings) -> Iterator[None]:
     """
     check_writable(settings.server.data_dir)
     path = settings.server.data_dir / "serve.lock"
-    with path.open("a") as handle:
+    with path.open("a+", encoding="ascii") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            handle.seek(0)
+            holder = handle.read(20).strip() or "unknown"
             raise DataDirInUse(
-                f"data directory {settings.server.data_dir} is in use by another frazil serve: "
+                f"data directory {settings.server.data_dir} is in use by another frazil server (pid {holder}): "
                 "stop that one, or choose another with --data-dir"
             ) from None
+        handle.truncate(0)  # the number is only told to people; the lock is what counts
+        handle.write(f"{os.getpid()}\n")
+        handle.flush()
         yield
 
 
