@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from ingest_plugin.kafka import Message, Polled, TopicInfo, TopicPartition
 from ingest_plugin.settings import KafkaSettings
-from table_format.errors import Forbidden, Unavailable
+from table_format.errors import Forbidden, Invalid, Unavailable
 
 log = structlog.get_logger("frazil.ingest.kafka")
 
@@ -22,6 +22,8 @@ REQUEST_SECONDS = 10.0
 _DEFAULTS = {
     "isolation.level": "read_committed",
     "client.id": "frazil-ingest",
+    # What matters arrives by the error callback; librdkafka would write it to stderr once more.
+    "log_level": "2",
     "queued.max.messages.kbytes": "65536",
 }
 # A killed process gives up its partitions after this time; the catalog refuses its late commits anyway.
@@ -57,7 +59,8 @@ class ConfluentBroker:
         # Brokers of the newer protocol set the session's length themselves, and librdkafka refuses ours.
         newer = settings.client.get("group.protocol", "classic").lower() == "consumer"
         client: dict[str, Any] = {**_DEFAULTS, **({} if newer else _CLASSIC_GROUP), **settings.client}
-        config = {**client, **_FIXED, "group.id": settings.group, "error_cb": _log_error}
+        errors = _ErrorLog()
+        config = {**client, **_FIXED, "group.id": settings.group, "error_cb": errors}
         self._by_group = settings.assignment == "group"
         self._incremental = self._by_group and (
             newer or client.get("partition.assignment.strategy") == "cooperative-sticky"
@@ -68,7 +71,7 @@ class ConfluentBroker:
             raise Forbidden(f"[kafka]: {error.args[0].str()}") from None
         self._admin_config = {
             key: value for key, value in client.items() if not key.startswith(_CONSUMER_ONLY)
-        } | {"error_cb": _log_error}
+        } | {"error_cb": errors}
         self._admin: AdminClient | None = None
         self._ids_offered: bool | None = None
         self._owned: set[TopicPartition] = set()
@@ -134,7 +137,11 @@ class ConfluentBroker:
             return
         for name in topics:
             info = self.topic(name)
-            for partition in info.partitions if info else ():
+            if info is None:
+                raise Invalid(
+                    f'topic {name} does not exist: create it, or wait for it with assignment = "group"'
+                )
+            for partition in info.partitions:
                 self._take(TopicPartition(name, partition))
 
     def _take(self, place: TopicPartition) -> None:
@@ -272,5 +279,14 @@ _CONSUMER_ONLY = (
 )
 
 
-def _log_error(error: KafkaError) -> None:
-    log.warning("kafka_error", error=error.str())
+class _ErrorLog:
+    """Logs what the client reports, the same trouble only once in a row (it reports each connection attempt)."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def __call__(self, error: KafkaError) -> None:
+        text = error.str().partition(" (after")[0]
+        if text != self._last:
+            self._last = text
+            log.warning("kafka_error", error=text)

@@ -106,6 +106,10 @@ class Broker(Protocol):
 
         `on_revoked(partitions, lost)` is called inside `poll` before partitions are given up; with `lost` another
         reader may already have them.
+
+        Raises:
+            Invalid: all partitions are to be taken, and a topic does not exist.
+            Unavailable: no broker answered.
         """
         ...
 

@@ -25,7 +25,7 @@ log = structlog.get_logger("frazil.ingest")
 BATCH = 5000
 _LONGEST_POLL = 0.25
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
-_SHUTDOWN_ATTEMPTS = 5
+_SHUTDOWN_ATTEMPTS = 2
 # Trouble that may pass; everything else stops the topic.
 _PASSING = (Unavailable, CommitFailed, CommitStateUnknown)
 _STOPPING = (TopicStopped, TableFormatError, ConfigError, SchemaConflict)
@@ -88,6 +88,8 @@ class Worker:
             Forbidden: the brokers refuse us for good.
         """
         self._broker.open(list(self._lanes), self._on_revoked)
+        if self._exit_at_end:
+            self._stop_missing_topics()
         try:
             while not self._should_stop() and any(lane.stopped is None for lane in self._lanes.values()):
                 self._turn()
@@ -98,6 +100,16 @@ class Worker:
             self._broker.close()
         log.info(status.FINISHED, stopped=dict(self.stopped))
         return clean and not self.stopped
+
+    def _stop_missing_topics(self) -> None:
+        """A topic that is not there has no end to be read to."""
+        for lane in self._lanes.values():
+            try:
+                missing = self._broker.topic(lane.topic) is None
+            except Unavailable:
+                continue
+            if missing:
+                self._stop(lane, "the topic does not exist")
 
     def _turn(self) -> None:
         polled = self._broker.poll(BATCH, self._poll_seconds())

@@ -726,3 +726,9 @@ def test_unknown_is_not_refused() -> None:
     waits = [line for line in logs if line["event"] == "topic_waiting"]
     assert [line["kind"] for line in waits] == [CommitStateUnknown.kind]
     assert len(files_in_store(lab)) == 1
+
+
+def test_a_batch_load_of_a_topic_that_is_not_there_ends() -> None:
+    lab = Lab()
+    lab.cluster.delete("flights")
+    assert stopped(lab) == "the topic does not exist"
