@@ -12,7 +12,7 @@ from starlette.routing import Mount
 from catalog_server.api import health
 from catalog_server.api.iceberg.errors import envelope
 from catalog_server.api.iceberg.router import build_router
-from catalog_server.api.management.problems import problem
+from catalog_server.api.management.problems import internal_problem, problem
 from catalog_server.api.management.router import build_api
 from catalog_server.api.middleware import RequestContext
 from catalog_server.api.rawpath import RawPath
@@ -32,7 +32,7 @@ def create_app(platform: Platform) -> Starlette:
             Middleware(RawPath),
             Middleware(RequestContext, clock=platform.clock, ids=platform.ids),
         ],
-        exception_handlers={404: _not_found, 405: _wrong_method},
+        exception_handlers={404: _not_found, 405: _wrong_method, 500: _crashed},
     )
     app.router.redirect_slashes = False
     app.state.platform = platform
@@ -44,6 +44,11 @@ async def _not_found(request: Request, _: Exception) -> Response:
     if path.startswith("/iceberg"):
         return envelope(404, "NotFoundException", f"No such endpoint: {request.method} {path}")
     return problem(404, Kind.NOT_FOUND, f"{request.method} {path}: nothing is here; see / for what is")
+
+
+async def _crashed(request: Request, _: Exception) -> Response:
+    # Only the probes and the start page get here: the APIs answer for themselves. The exception is logged below.
+    return internal_problem(request.scope.get("state", {}).get("request_id", "-"))
 
 
 async def _wrong_method(request: Request, error: Exception) -> Response:

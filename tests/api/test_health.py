@@ -40,3 +40,18 @@ def test_start_page_names_the_urls(http: Http) -> None:
     assert page.headers["content-type"].startswith("text/html")
     assert "http://testserver/iceberg" in page.text
     assert "/api/openapi.json" in page.text
+
+
+def test_settings_of_the_start_page_and_the_metrics(tmp_path: Path) -> None:
+    overrides = {"server.public_url": "https://lake.example/<b>/", "telemetry.metrics": False}
+    with in_process(tmp_path, **overrides) as (client, _):
+        assert "https://lake.example/&lt;b&gt;/iceberg" in client.get("/").text
+        assert client.get("/metrics").status_code == 404
+
+
+def test_a_probe_that_crashes_is_a_problem_document(tmp_path: Path) -> None:
+    with in_process(tmp_path) as (client, platform):
+        object.__setattr__(platform, "buckets", None)
+        answer = client.get("/health/ready")
+        assert answer.status_code == 500
+        assert answer.headers["content-type"] == "application/problem+json"

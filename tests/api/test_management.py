@@ -1,9 +1,12 @@
 """The management API: every route's answer and its problem documents."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from catalog_server.api.management.router import describe_api
 from tests.api.iceberg_client import Catalog, Http, segment
 
 
@@ -212,6 +215,12 @@ def test_unknown_paths_and_methods_are_problems(http: Http) -> None:
     assert_problem(http.get("/nowhere"), 404, "not-found")
     assert_problem(http.post("/api/v1/buckets"), 405, "invalid")
     assert_problem(http.post("/health/live"), 405, "invalid")
+
+
+def test_the_committed_openapi_document_is_up_to_date() -> None:
+    """Renew it with: frazil openapi export openapi/management.json"""
+    committed = json.loads((Path(__file__).parents[2] / "openapi/management.json").read_bytes())
+    assert describe_api().openapi() == committed
 
 
 def test_openapi_names_every_route(http: Http) -> None:

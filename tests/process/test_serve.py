@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -190,6 +191,7 @@ def append_all(server: Server, writers: int, appends: int) -> tuple[list[int], l
     def write(writer: int) -> None:
         with requests.Session() as session:
             for number in range(1, appends + 1):
+                attempt = 0
                 while True:
                     metadata = session.get(f"{base}/t", timeout=60).json()["metadata"]
                     answer = session.post(
@@ -198,6 +200,8 @@ def append_all(server: Server, writers: int, appends: int) -> tuple[list[int], l
                     statuses.append(answer.status_code)
                     if answer.status_code == 200:
                         break
+                    attempt += 1
+                    time.sleep(random.uniform(0, min(0.02 * 2**attempt, 1.0)))
 
     threads = [threading.Thread(target=write, args=(writer,)) for writer in range(1, writers + 1)]
     for thread in threads:
