@@ -48,17 +48,14 @@ def routes(platform: Platform) -> list[Route]:
         return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
 
     async def start_page(request: Request) -> Response:
-        base = platform.settings.server.public_url or str(request.base_url)
-        return HTMLResponse(_PAGE.format(base=html.escape(base.rstrip("/"))))
+        return HTMLResponse(_PAGE.format(base=html.escape(str(request.base_url).rstrip("/"))))
 
-    offered = [
+    return [
         Route("/health/live", live, methods=["GET"]),
         Route("/health/ready", ready, methods=["GET"]),
+        Route("/metrics", metrics, methods=["GET"]),
         Route("/", start_page, methods=["GET"]),
     ]
-    if platform.settings.telemetry.metrics:
-        offered.append(Route("/metrics", metrics, methods=["GET"]))
-    return offered
 
 
 def _state(status: int, state: str, reason: str | None = None) -> Response:
