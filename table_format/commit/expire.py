@@ -37,8 +37,9 @@ class ReachableFiles:
 def expire(table: LoadedTable, snapshot_ids: Sequence[int], ref_names: Sequence[str]) -> Change:
     """The change that removes snapshots and refs; ids and names that are gone already are left out.
 
-    It holds only while every branch and tag is where it was, so that a tag set meanwhile stops it. Nothing left to
-    remove gives a change without updates, which is not worth sending.
+    It holds only while every branch and tag is where it was and there is no other: `remove-snapshots` takes the refs of
+    its snapshots along, so a tag set meanwhile must stop it. Nothing left to remove gives a change without updates,
+    which is not worth sending.
 
     Raises:
         Invalid: `main` is to be removed, or a snapshot that a remaining branch or tag points to.
@@ -59,6 +60,7 @@ def expire(table: LoadedTable, snapshot_ids: Sequence[int], ref_names: Sequence[
     if gone:
         updates.append({"action": "remove-snapshots", "snapshot-ids": gone})
     requirements = [assert_ref(name, ref["snapshot-id"]) for name, ref in sorted(refs.items())]
+    requirements.append({"type": "assert-refs", "refs": sorted(refs)})
     return Change(updates=updates, requirements=[*assert_same_table(metadata), *requirements])
 
 

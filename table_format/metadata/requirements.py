@@ -1,6 +1,7 @@
 """Requirements of a commit (`assert-*`), checked against the current metadata before anything is written.
 
-Texts are those of Java's UpdateRequirement, which clients and the compatibility kit match on.
+Texts are those of Java's UpdateRequirement, which clients and the compatibility kit match on. One is our own:
+`assert-refs`, which only our expiration sends, since no standard one says "and there is no other branch or tag".
 """
 
 from collections.abc import Callable, Sequence
@@ -68,6 +69,15 @@ def _ref(requirement: JsonObject, base: TableMetadata | None) -> None:
         )
 
 
+def _refs(requirement: JsonObject, base: TableMetadata | None) -> None:
+    """`{"type": "assert-refs", "refs": [...]}`: the table's branches and tags are exactly those (our extension)."""
+    changed = sorted(_existing(base).refs.keys() ^ set(requirement["refs"]))
+    if changed:
+        raise RequirementFailed(
+            f"Requirement failed: branches or tags were created or removed concurrently: {', '.join(changed)}"
+        )
+
+
 def _last_field_id(requirement: JsonObject, base: TableMetadata | None) -> None:
     if base is not None:
         _equal("last assigned field id", requirement["last-assigned-field-id"], base.last_column_id)
@@ -114,6 +124,10 @@ def _ref_shape(requirement: JsonObject) -> None:
     members.optional_integer(requirement, "snapshot-id", "assert-ref-snapshot-id")
 
 
+def _refs_shape(requirement: JsonObject) -> None:
+    members.texts(requirement, "refs", "assert-refs")
+
+
 def _create_shape(_: JsonObject) -> None:
     """No members."""
 
@@ -122,6 +136,7 @@ _SHAPES: dict[str, Callable[[JsonObject], None]] = {
     "assert-create": _create_shape,
     "assert-table-uuid": _uuid_shape,
     "assert-ref-snapshot-id": _ref_shape,
+    "assert-refs": _refs_shape,
     "assert-last-assigned-field-id": _needs_integer("last-assigned-field-id"),
     "assert-current-schema-id": _needs_integer("current-schema-id"),
     "assert-last-assigned-partition-id": _needs_integer("last-assigned-partition-id"),
@@ -132,6 +147,7 @@ _CHECKS: dict[str, Callable[[JsonObject, TableMetadata | None], None]] = {
     "assert-create": _create,
     "assert-table-uuid": _uuid,
     "assert-ref-snapshot-id": _ref,
+    "assert-refs": _refs,
     "assert-last-assigned-field-id": _last_field_id,
     "assert-current-schema-id": _schema_id,
     "assert-last-assigned-partition-id": _last_partition_id,

@@ -16,6 +16,8 @@ from catalog_server.services.principals import ANONYMOUS
 from catalog_server.settings import load
 from maintenance.policies import CompactionPolicy
 from maintenance.ports import Job, JobContext, JobKind, JobQueue, NewJob, PolicySource, Unreferenced
+from maintenance.purge.job import run as run_purge
+from maintenance.report import Outcome
 from table_format.catalog import NewTable, TableCatalog
 from table_format.clock import SystemClock, SystemIds
 from table_format.errors import AlreadyExists, CommitFailed, Invalid, NoSuchJob, NoSuchTable
@@ -254,6 +256,31 @@ async def test_the_surroundings_of_a_running_job(
     await platform.tables.drop(ANONYMOUS, "default", T)
     with pytest.raises(NoSuchTable):
         await off_loop(lambda: context.policy(JobKind.COMPACTION))
+
+
+async def test_for_a_purge_a_table_registered_again_from_the_same_metadata_is_another(
+    platform: Platform, table: TableHandle
+) -> None:
+    """It has the dropped table's uuid, and its files: not counting it would delete a living table."""
+    await platform.tables.purge(ANONYMOUS, "default", T)
+    job = await claim(platform)
+    assert job.kind is JobKind.PURGE
+    context: JobContext = platform.job_context(job, "w")
+    assert await off_loop(context.other_table_locations) == []
+    again = TableIdent.of("ns", "again")
+    await platform.tables.register(
+        ANONYMOUS, "default", again, table.metadata_location or "", overwrite=False
+    )
+    assert await off_loop(context.other_table_locations) == [table.metadata.location]
+    report = await off_loop(lambda: run_purge(context, job))
+    assert report.outcome is Outcome.SKIPPED
+    assert (await platform.tables.load(ANONYMOUS, "default", again)).metadata.uuid == table.metadata.uuid
+
+
+async def test_for_any_other_job_the_table_itself_is_no_other(platform: Platform, table: TableHandle) -> None:
+    await ask(platform)
+    context: JobContext = platform.job_context(await claim(platform), "w")
+    assert await off_loop(context.other_table_locations) == []
 
 
 async def test_a_lease_that_can_not_be_checked_is_lost(platform: Platform, table: TableHandle) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from table_format.commit.change import Change
 from table_format.commit.expire import expire, files_reachable
-from table_format.errors import CommitFailed, Invalid, NoSuchFile, Unavailable
+from table_format.errors import CommitFailed, Invalid, NoSuchFile, RequirementFailed, Unavailable
 from table_format.io.faults import Counting, Failing, Rule
 from table_format.io.memory import MemoryObjectStore
 from table_format.metadata.document import TableMetadata
@@ -74,6 +74,7 @@ def test_snapshots_refs_and_statistics_go_in_one_change(lake: Lake) -> None:
             {"type": "assert-ref-snapshot-id", "ref": "kept", "snapshot-id": second},
             {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": head},
             {"type": "assert-ref-snapshot-id", "ref": "old", "snapshot-id": first},
+            {"type": "assert-refs", "refs": ["kept", "main", "old"]},
         ],
         written=[],
     )
@@ -123,6 +124,20 @@ def test_tag_set_meanwhile_on_another_branch_head_does_not_stop_it_but_a_moved_r
     with pytest.raises(CommitFailed):
         send(lake, change)
     assert ids_of(lake) == [first, head]
+
+
+@pytest.mark.parametrize("kind", ["tag", "branch"])
+def test_a_ref_made_meanwhile_on_a_snapshot_that_goes_stops_it(lake: Lake, kind: str) -> None:
+    """`remove-snapshots` would silently take the new tag or branch along."""
+    lake.append_rows(row(1))
+    lake.append_rows(row(2))
+    first, head = ids_of(lake)
+    change = expire(lake.table, [first], [])
+    tag(lake, "release", first, kind)
+    with pytest.raises(RequirementFailed, match="created or removed concurrently: release"):
+        send(lake, change)
+    assert ids_of(lake) == [first, head]
+    assert set(lake.metadata.refs) == {"main", "release"}
 
 
 def test_commit_meanwhile_stops_it(lake: Lake) -> None:

@@ -81,6 +81,15 @@ def test_ref_moved_or_missing() -> None:
     assert failure(ref("gone", 2), base) == "Requirement failed: branch or tag gone is missing, expected 2"
 
 
+def test_refs_are_exactly_those() -> None:
+    base = applied(with_history(2), set_ref(1, "v1", "tag"))
+    requirements.check([{"type": "assert-refs", "refs": ["v1", "main"]}], base)
+    began = "Requirement failed: branches or tags were created or removed concurrently: "
+    assert failure({"type": "assert-refs", "refs": ["main"]}, base) == began + "v1"
+    assert failure({"type": "assert-refs", "refs": ["gone", "main", "v1"]}, base) == began + "gone"
+    assert failure({"type": "assert-refs", "refs": []}, None).endswith("current table metadata is missing")
+
+
 def test_main_is_implied_by_old_metadata() -> None:
     base = with_history(2)
     del base.document["refs"]
@@ -138,6 +147,7 @@ def test_without_a_table() -> None:
             "'uuid' of assert-table-uuid must be a string, not null",
         ),
         ({"type": "assert-ref-snapshot-id"}, "assert-ref-snapshot-id lacks the member 'ref'"),
+        ({"type": "assert-refs"}, "assert-refs lacks the member 'refs'"),
         (
             ref("main", True),
             "'snapshot-id' of assert-ref-snapshot-id must be an integer, not a boolean",
