@@ -86,10 +86,14 @@ class JobQuery:
 
 
 def enqueue(connection: Connection, birth: JobBirth, now_ms: int) -> JobRow:
-    """Queue a job, or give the one that is queued for the same table, kind and dryness already."""
+    """Queue a job, or give the one that is queued for the same table, kind and dryness already.
+
+    A more urgent request brings the queued one forward: a person who asks for a run now does not wait for a
+    back-off. Others leave it where it is, or every commit would undo the back-off.
+    """
     queued = _queued_twin(connection, birth.table_uuid, birth.kind, birth.dry_run)
     if queued is not None:
-        return queued
+        return _brought_forward(connection, queued, birth) if birth.priority > queued.priority else queued
     job_id = connection.execute(
         insert(jobs)
         .values(
@@ -112,6 +116,14 @@ def enqueue(connection: Connection, birth: JobBirth, now_ms: int) -> JobRow:
         .returning(jobs.c.id)
     ).scalar_one()
     return _must(connection, job_id)
+
+
+def _brought_forward(connection: Connection, queued: JobRow, birth: JobBirth) -> JobRow:
+    run_after_ms = min(queued.run_after_ms, max(birth.run_after_ms, 0))
+    connection.execute(
+        update(jobs).where(jobs.c.id == queued.id).values(run_after_ms=run_after_ms, priority=birth.priority)
+    )
+    return _must(connection, queued.id)
 
 
 def with_payload(birth: JobBirth, payload: JsonObject) -> JobBirth:

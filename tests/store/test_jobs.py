@@ -230,3 +230,14 @@ async def test_C20_many_workers_claim_every_job_once(database: Database) -> None
     ids = [row.id for row in claimed if row is not None]
     assert len(ids) == len(set(ids)) == 40
     await second.close()
+
+
+def test_a_run_asked_for_now_brings_a_postponed_one_forward(connection: Connection) -> None:
+    postponed = jobs.enqueue(connection, replace(birth(), run_after_ms=9_000), 100)
+
+    by_commit = jobs.enqueue(connection, birth(), 110)
+    assert (by_commit.id, by_commit.run_after_ms) == (postponed.id, 9_000)
+
+    by_person = jobs.enqueue(connection, jobs.urgent(birth(), dry_run=False), 120)
+    assert (by_person.id, by_person.run_after_ms, by_person.priority) == (postponed.id, 0, 10)
+    assert must_claim(connection, now_ms=130).id == postponed.id
