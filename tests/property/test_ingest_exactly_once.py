@@ -1,12 +1,15 @@
 """Whatever fails, whoever else writes, wherever a process dies: rows are the log, each record once."""
 
+import contextlib
 import itertools
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import orjson
 import pyarrow as pa
+import pytest
 import structlog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -21,6 +24,14 @@ from tests.factories.ingest_lab import Lab
 from tests.fakes.catalog import fault, unknown
 
 PARTITIONS = 3
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quiet() -> Iterator[None]:
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    yield
+    structlog.reset_defaults()
+
 
 Trouble = Literal["none", "conflict", "away", "lost", "lost_applied", "late", "race", "foreign"]
 
@@ -74,7 +85,6 @@ steps = st.lists(
 
 class World:
     def __init__(self) -> None:
-        structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
         self.lab = Lab(partitions=PARTITIONS, topic="t")
         self.good: set[tuple[int, int]] = set()
         self.bad: set[tuple[int, int]] = set()
@@ -143,7 +153,7 @@ class World:
         kept = list(lab.catalog.faults)
         lab.catalog.before_commit.clear()
         lab.catalog.faults.clear()
-        try:
+        with contextlib.suppress(NoSuchTable):
             commit_with_retry(
                 lab.catalog,
                 lab.ident,
@@ -154,8 +164,6 @@ class World:
                 clock=lab.clock,
                 ids=lab.ids,
             )
-        except NoSuchTable:
-            pass
         lab.catalog.before_commit.extend(hooks)
         lab.catalog.faults.extend(kept)
 
