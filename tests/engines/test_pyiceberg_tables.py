@@ -296,3 +296,25 @@ def test_purge_and_credentials(server: Server, catalog: Catalog) -> None:
     assert ("purged",) in with_credential.list_namespaces()
     assert quote("purged") == "purged"
     assert isinstance(table.schema().find_field("id").field_type, IntegerType)
+
+
+def test_the_management_api_counts_what_was_written(server: Server, catalog: Catalog) -> None:
+    catalog.create_namespace("counted")
+    table = catalog.create_table("counted.t", schema=rows(1).schema)
+    table.append(rows(1, 2, 3))
+    table.append(rows(4))
+    details = requests.get(f"{server.api}/buckets/default/namespaces/counted/tables/t", timeout=30).json()
+    figures = details["figures"]
+    files = table.inspect.files()
+    sizes = files["file_size_in_bytes"].to_pylist()
+    assert (figures["dataFiles"], figures["records"], figures["snapshots"], figures["manifests"]) == (
+        2,
+        4,
+        2,
+        2,
+    )
+    assert figures["bytes"] == sum(sizes)
+    assert figures["deleteFiles"] == 0
+    assert figures["fileSizes"][0] == {"belowBytes": 1 << 20, "files": 2, "bytes": sum(sizes)}
+    assert figures["currentSnapshotId"] == table.refresh().metadata.current_snapshot_id
+    assert details["table"]["version"] >= 3
