@@ -30,6 +30,8 @@ from table_format.manifest.values import decimal_of
 
 _MAX_DEPTH = 24
 _MAX_WEIGHT = 100_000
+_MAX_DECIMAL_BYTES = 32
+"""Twice what 38 digits need; the digits of a much longer number take long to find."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,13 +288,20 @@ def _logical(schema: JsonObject, compiled: Compiled) -> Compiled:
         if type(scale) is not int or not 0 <= scale <= 38:
             raise Malformed("a decimal of its schema has an impossible scale")
 
-        def decimal(raw: bytes) -> Decimal:
-            if len(raw) > 32:
-                raise Malformed("a decimal is longer than 38 digits")
-            return decimal_of(int.from_bytes(raw, "big", signed=True), scale)
-
-        return Compiled(kind="decimal", read=_converted(compiled.read, decimal), least=compiled.least)
+        read = _converted(compiled.read, lambda raw: stored_decimal(raw, scale))
+        return Compiled(kind="decimal", read=read, least=compiled.least)
     return compiled
+
+
+def stored_decimal(raw: bytes, scale: int) -> Decimal:
+    """A decimal from its big-endian bytes.
+
+    Raises:
+        Malformed: it is longer than any decimal.
+    """
+    if len(raw) > _MAX_DECIMAL_BYTES:
+        raise Malformed("a decimal is longer than 38 digits")
+    return decimal_of(int.from_bytes(raw, "big", signed=True), scale)
 
 
 def _converted(read: Reader, convert: Callable[[Any], Any]) -> Reader:

@@ -12,11 +12,11 @@ from uuid import UUID
 from table_format.errors import Unsupported
 from table_format.jsontypes import JsonObject
 from table_format.manifest import encode
-from table_format.manifest.compiler import Compiled, Part
+from table_format.manifest.compiler import Compiled, Part, stored_decimal
 from table_format.manifest.decode import Malformed, Reader
 from table_format.manifest.encode import Writer
 from table_format.manifest.entries import Partition
-from table_format.manifest.values import decimal_of, raw_bytes, real, unscaled, whole
+from table_format.manifest.values import raw_bytes, real, unscaled, whole
 from table_format.metadata.document import TableMetadata
 from table_format.schema.types import Primitive, parse_primitive, walk
 
@@ -273,9 +273,7 @@ def _value_reader(part: Part, column: PartitionColumn) -> Reader:
         return _converted(compiled.read, UUID if compiled.kind == "string" else _uuid_of)
     if column.type.name == "decimal" and compiled.kind != "decimal":
         scale = column.type.scale or 0
-        return _converted(
-            compiled.read, lambda raw: decimal_of(int.from_bytes(raw[:32], "big", signed=True), scale)
-        )
+        return _converted(compiled.read, lambda raw: stored_decimal(raw, scale))
     return compiled.read
 
 

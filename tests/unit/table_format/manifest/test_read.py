@@ -360,6 +360,18 @@ def test_uuids_and_decimals_in_other_avro_types() -> None:
     assert entries[1].data_file.partition == (None,) * 4
 
 
+@pytest.mark.parametrize("logical", [{}, {"logicalType": "decimal", "precision": 9, "scale": 2}])
+def test_a_decimal_of_too_many_bytes_is_invalid(logical: dict[str, Any]) -> None:
+    metadata = new_metadata({"d": "decimal(9, 2)"}, [("d", "identity")])
+    wide = {"type": "fixed", "size": 40, "name": "f40", **logical}
+    with pytest.raises(Invalid, match="38 digits"):
+        read(
+            partitioned(field("d", wide, 1000)),
+            [row(partition={"d": b"\x00" * 39 + b"\x01"})],
+            metadata=metadata,
+        )
+
+
 def test_ingest_case_29_a_missing_partition_field_is_not_null() -> None:
     metadata = new_metadata({"a": "long"}, [("a", "identity")])
     with pytest.raises(Invalid, match="no values of partition field 'a'"):
