@@ -129,7 +129,8 @@ def open_file(
         raise Unsupported(f"{path} is encrypted")
     with pyarrow_input(store, path) as handle:
         try:
-            parquet = pq.ParquetFile(handle)
+            # INT96 timestamps (old Spark and Hive files) as nanoseconds would silently wrap beyond 1677 and 2262.
+            parquet = pq.ParquetFile(handle, coerce_int96_timestamp_unit="us")
             arrow = parquet.schema_arrow
         except (pa.ArrowInvalid, OSError) as error:
             raise Invalid(f"{path} is not a readable Parquet file: {error}") from error

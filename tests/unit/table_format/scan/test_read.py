@@ -217,6 +217,16 @@ def test_old_hadoop_timestamps(store: MemoryObjectStore) -> None:
     assert read(store, file, struct(field(1, "v", "timestamp"))) == [{"v": moment}]
 
 
+@pytest.mark.parametrize("text", ["0001-12-31T00:00:00", "1600-01-01T00:00:00", "9999-12-31T23:59:59.999999"])
+def test_old_hadoop_timestamps_beyond_what_nanoseconds_hold_do_not_wrap(
+    store: MemoryObjectStore, text: str
+) -> None:
+    """Read as nanoseconds, the usual "for ever" of 9999 became 1816 without a word."""
+    array = pa.array([naive(text)], pa.timestamp("us"))
+    file = file_of(store, array, use_deprecated_int96_timestamps=True)
+    assert read(store, file, struct(field(1, "v", "timestamp"))) == [{"v": naive(text)}]
+
+
 def test_names_with_dots_are_single_names(store: MemoryObjectStore) -> None:
     schema = struct(field(1, "a.b", "int"), field(2, "a", struct(field(3, "b", "int"))), field(4, "c", "int"))
     file = put_rows(store, schema, [{"a.b": 1, "a": {"b": 2}, "c": 3}])
