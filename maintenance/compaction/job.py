@@ -1,5 +1,7 @@
 """The compaction job: load, plan, carry the plan out, report."""
 
+from dataclasses import replace
+
 from maintenance.compaction.plan import plan
 from maintenance.compaction.plan_types import CompactionPlan, Nothing
 from maintenance.compaction.session import Progress, Session
@@ -7,6 +9,7 @@ from maintenance.policies import CompactionPolicy
 from maintenance.ports import Job, JobContext, JobKind
 from maintenance.report import Figure, Outcome, Report, skipped
 from maintenance.target import load_target
+from table_format.scan.deletes import without_idle_deletes
 from table_format.scan.plan import snapshot_files
 
 _AFTER_CONFLICT_MS = 5_000
@@ -16,7 +19,7 @@ def run(ctx: JobContext, job: Job) -> Report:
     """Compact one table as far as one run goes.
 
     Raises:
-        Internal: a group could not be rewritten faithfully; groups committed before stay committed.
+        Internal, Invalid, NoSuchFile, Unsupported: a group could not be rewritten faithfully; all others were.
         CommitStateUnknown: a commit may have happened; its files stay.
         Unavailable: the catalog or the store is away.
     """
@@ -30,6 +33,7 @@ def run(ctx: JobContext, job: Job) -> Report:
         return skipped(policy.disabled_reason)
     store = ctx.store_for(table.metadata.location)
     files = snapshot_files(store, table.metadata)
+    files = replace(files, tasks=without_idle_deletes(store, files.tasks))
     planned = plan(files, table.metadata, policy, ctx.settings, ctx.clock.now_ms())
     if isinstance(planned, Nothing):
         figures = _left_alone(planned, policy) | {"dataFilesBefore": planned.data_files}

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+import structlog
+
 from maintenance.compaction.plan_types import CompactionPlan
 from maintenance.compaction.rewrite import Place, Rewritten, execute
 from maintenance.ports import Job, JobContext
@@ -17,12 +19,26 @@ from table_format.commit.change import Change
 from table_format.commit.retry import commit_with_retry
 from table_format.commit.rewrite import RewriteGroup, rewrite
 from table_format.commit.tree import TreeCache
-from table_format.errors import CommitFailed, Forbidden, Invalid, NotFound, Unavailable, Unsupported
+from table_format.errors import (
+    CommitFailed,
+    Forbidden,
+    Internal,
+    Invalid,
+    NoSuchFile,
+    NotFound,
+    TableFormatError,
+    Unavailable,
+    Unsupported,
+)
 from table_format.ident import TableIdent
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.scan.plan import FileTask
 
+_log = structlog.get_logger(__name__)
+
+# Says something about the files of one group, nothing about the others.
+_OF_ONE_GROUP = (Internal, Invalid, NoSuchFile, Unsupported)
 _CERTAINLY_REFUSED = (CommitFailed, Forbidden, Invalid, NotFound, Unavailable, Unsupported)
 
 
@@ -97,21 +113,27 @@ class Session:
         self.progress = Progress()
 
     def carry_out(self, plan: CompactionPlan) -> None:
-        """Execute and commit every group.
+        """Execute and commit every group. One that cannot be rewritten stops no other, and is raised after them.
 
         Raises:
             Internal: rows out were not rows in.
+            Invalid, NoSuchFile, Unsupported: an input cannot be read.
             CommitStateUnknown: a commit may have happened.
         """
         # Saved before the first byte is written, so that a crashed attempt's outputs can be told by their names.
         self._ctx.save_plan({**plan.to_json(), "output-prefix": self._place.name_prefix})
         batch: list[Rewritten] = []
+        failures: list[TableFormatError] = []
         try:
             for group in plan.groups:
                 if not self._ctx.still_leased():
                     self.progress.lease_lost = True
                     return
-                batch.append(execute(group, self._tasks, self._place))
+                try:
+                    batch.append(execute(group, self._tasks, self._place))
+                except _OF_ONE_GROUP as error:
+                    _log.warning("maintenance.group_failed", first=group.inputs[0].path, error=error.message)
+                    failures.append(error)
                 if len(batch) >= self._ctx.settings.groups_per_commit:
                     self._commit(plan, batch)
                     batch = []
@@ -119,6 +141,8 @@ class Session:
                 self._commit(plan, batch)
         finally:
             self._discard(self._place.opened)
+        if failures:
+            raise failures[0]
 
     def _commit(self, plan: CompactionPlan, batch: Sequence[Rewritten]) -> None:
         groups = [_rewrite_group(done, plan) for done in batch]

@@ -6,21 +6,21 @@ back.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from table_format.errors import Invalid, Unsupported
+from table_format.errors import Invalid, NoSuchFile, Unsupported
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import Content, DataFile, ManifestEntry
 from table_format.metadata.document import TableMetadata
 from table_format.scan.equality import KeyColumns, KeySet, key_fields
-from table_format.scan.index import FILE_PATH_FIELD_ID, POSITION_FIELD_ID, is_vector
+from table_format.scan.index import FILE_PATH_FIELD_ID, POSITION_FIELD_ID, is_vector, referenced_path
 from table_format.scan.plan import FileTask
 from table_format.scan.read import (
     BATCH_ROWS,
@@ -62,6 +62,36 @@ def referenced_paths(store: ObjectStore, delete_file: DataFile) -> frozenset[str
     for batch in read_file(store, delete_file, _PATH_SCHEMA, name_mapping=_POSITION_NAMES):
         paths.update(compute.unique(batch.column(0)).to_pylist())
     return frozenset(paths)
+
+
+def without_idle_deletes(store: ObjectStore, tasks: Iterable[FileTask]) -> list[FileTask]:
+    """The tasks without those position delete files that turn out, when read, not to name the task's data file.
+
+    DuckDB's manifests do not say which files a delete file is about, so that one deleted row seems to concern every
+    older file of its partition. A delete file that cannot be read stays with all of them.
+    """
+    named: dict[str, frozenset[str] | None] = {}
+
+    def concerns(entry: ManifestEntry, path: str) -> bool:
+        file = entry.data_file
+        if file.content is not Content.POSITION_DELETES or referenced_path(file) is not None:
+            return True
+        if file.file_path not in named:
+            named[file.file_path] = _named_or_unknown(store, file)
+        paths = named[file.file_path]
+        return paths is None or path in paths
+
+    return [
+        replace(task, deletes=tuple(e for e in task.deletes if concerns(e, task.entry.data_file.file_path)))
+        for task in tasks
+    ]
+
+
+def _named_or_unknown(store: ObjectStore, file: DataFile) -> frozenset[str] | None:
+    try:
+        return referenced_paths(store, file)
+    except (Invalid, NoSuchFile, Unsupported):
+        return None
 
 
 @dataclass(slots=True)

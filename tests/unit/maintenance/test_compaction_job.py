@@ -9,7 +9,14 @@ from maintenance.compaction.plan_types import CompactionPlan, PlannedFile, Plann
 from maintenance.compaction.rewrite import check_rows
 from maintenance.ports import JobKind, JobSettings
 from maintenance.report import Outcome
-from table_format.errors import CommitFailed, CommitStateUnknown, Internal, Invalid, Unavailable
+from table_format.errors import (
+    CommitFailed,
+    CommitStateUnknown,
+    Internal,
+    Invalid,
+    NoSuchFile,
+    Unavailable,
+)
 from table_format.ident import TableIdent
 from table_format.io.faults import Failing, Rule
 from table_format.io.memory import MemoryObjectStore
@@ -210,6 +217,21 @@ def test_files_with_row_level_deletes_are_left_and_the_others_merged(lake):
     assert (report.figures["filesRewritten"], len(rows)) == (3, 3)
 
 
+def test_one_row_deleted_by_duckdb_does_not_stop_compaction_of_all_files(lake):
+    """DuckDB's manifests name no data file for a delete file: without a look inside, it concerns all older files."""
+    fill(lake)
+    first = lake.tasks()[0].entry.data_file.file_path
+    lake.row_delta([], [lake.position_file([(first, 0)])])
+    rows = lake.rows()
+    report = compact(lake)
+    assert lake.rows() == rows
+    assert report.figures["leftAlone"] == ["1 row-level deletes apply to it"]
+    assert (report.figures["filesRewritten"], len(rows)) == (3, 3)
+    fill(lake, 3)
+    assert compact(lake).figures["filesRewritten"] == 4
+    assert first in live(lake)
+
+
 def test_maint_D1_appends_during_compaction_never_make_it_fail(lake):
     fill(lake)
     for n in range(15):
@@ -396,6 +418,26 @@ def test_a_manifest_that_lies_about_rows_stops_the_group_before_any_commit(lake)
     with pytest.raises(Invalid, match="has 1 rows, its manifest says 2"):
         compact(lake)
     assert (data_objects(lake), lake.table.metadata_location) == (before, location)
+
+
+@pytest.mark.parametrize("groups_per_commit", [1, 16])
+def test_a_group_that_cannot_be_rewritten_does_not_starve_the_others(groups_per_commit):
+    clock = ManualClock()
+    lake = Lake(MemoryObjectStore(clock), clock=clock, spec=BY_NAME)
+    fill(lake, 4, ("bad",))
+    fill(lake, 3, ("good",))
+    fill(lake, 2, ("fine",))
+    rows = lake.rows()
+    lost = next(t.entry.data_file for t in lake.tasks() if t.entry.data_file.partition == ("bad",)).file_path
+    content = lake.store.get(lost)
+    lake.store.delete_many([lost])
+    with pytest.raises(NoSuchFile, match=lost):
+        compact(lake, context(lake, groups_per_commit=groups_per_commit))
+    partitions = [task.entry.data_file.partition[0] for task in lake.tasks()]
+    assert sorted(partitions) == ["bad"] * 4 + ["fine", "good"]
+    assert {path for path in data_objects(lake) if "compact-" in path} <= live(lake)
+    lake.store.put(lost, content)
+    assert lake.rows() == rows
 
 
 def test_maint_C6_rows_out_must_be_rows_in(lake):

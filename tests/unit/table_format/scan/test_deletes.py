@@ -12,7 +12,7 @@ from table_format.io.faults import Counting
 from table_format.io.memory import MemoryObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import Content, DataFile, ManifestEntry, Status
-from table_format.scan.deletes import DeleteCache, read_task, referenced_paths
+from table_format.scan.deletes import DeleteCache, read_task, referenced_paths, without_idle_deletes
 from table_format.scan.equality import KeySet
 from table_format.scan.plan import FileTask
 from tests.factories.lake import IDENT, Lake
@@ -265,3 +265,19 @@ def test_cache_forgets_the_least_used() -> None:
 def test_referenced_paths(lake: Lake) -> None:
     delete = lake.position_file([("memory://w/a", 1), ("memory://w/a", 2), ("memory://w/b", 0)])
     assert referenced_paths(lake.store, delete) == {"memory://w/a", "memory://w/b"}
+
+
+def test_deletes_that_do_not_concern_a_file_are_told_only_by_reading_them(lake: Lake) -> None:
+    hit, missed = lake.data_file([row(1)]), lake.data_file([row(2)])
+    shared = lake.position_file([(hit.file_path, 0)])
+    elsewhere = lake.position_file([("memory://other", 0)])
+    keys = lake.equality_file([row(9)], [1])
+    named = lake.position_file([("memory://other", 0)], referenced_data_file=missed.file_path)
+    counting = Counting(lake.store)
+    tasks = [task_of(file, shared, elsewhere, keys, named) for file in (hit, missed)]
+    left = [[e.data_file for e in task.deletes] for task in without_idle_deletes(counting, tasks)]
+    assert left == [[shared, keys, named], [keys, named]]
+    # What cannot be read may concern any file.
+    gone, odd = replace(shared, file_path="memory://warehouse/gone"), replace(shared, file_format="ORC")
+    task = task_of(missed, gone, odd)
+    assert without_idle_deletes(lake.store, [task]) == [task]
