@@ -16,7 +16,7 @@ from ingest_plugin.write.buffer import StoreFor
 from ingest_plugin.write.task import Pending, TopicStopped, TopicTask
 from table_format.catalog import LoadedTable, TableCatalog
 from table_format.clock import Clock, Ids
-from table_format.commit.append import append
+from table_format.commit.append import MERGE_FROM_MANIFESTS, append
 from table_format.commit.change import Change
 from table_format.commit.retry import CommitResult, commit_with_retry
 from table_format.errors import Internal, NoSuchTable
@@ -120,7 +120,15 @@ class Coordinator:
             if verdict is not Verdict.APPLY:
                 return None
             keys = offsets.summary(before, task.source, _ends(pending), pending.commit_id)
-            change = append(store, table, pending.files, summary=keys, clock=self.clock, ids=self.ids)
+            change = append(
+                store,
+                table,
+                pending.files,
+                summary=keys,
+                clock=self.clock,
+                ids=self.ids,
+                merge_min=MERGE_FROM_MANIFESTS,
+            )
             change.updates.append(offsets.mirror(keys))
             pending.sent = True
             return change

@@ -17,6 +17,8 @@ from table_format.schema import evolve
 from table_format.schema.types import with_fresh_ids
 
 ATTEMPTS = 12
+# A commit every minute is 1,440 metadata files a day: the catalog deletes those that fall off the log.
+PROPERTIES = {"write.metadata.delete-after-commit.enabled": "true"}
 _FIRST_WAIT = 0.05
 
 
@@ -51,7 +53,7 @@ def create(
         raise ConfigError("a table's schema is a struct")
     spec = spec_of(partition_by, schema) if partition_by else None
     try:
-        return catalog.create(ident, NewTable(schema=schema, partition_spec=spec))
+        return catalog.create(ident, NewTable(schema=schema, partition_spec=spec, properties=PROPERTIES))
     except AlreadyExists:
         return catalog.load(ident)
     except CommitStateUnknown:

@@ -19,7 +19,7 @@ from ingest_plugin.kafka import NO_TIMESTAMP, Message
 from ingest_plugin.write.buffer import RowBuffer
 from table_format.catalog import LoadedTable, TableCatalog
 from table_format.clock import Clock, Ids
-from table_format.commit.append import append
+from table_format.commit.append import MERGE_FROM_MANIFESTS, append
 from table_format.commit.change import Change
 from table_format.commit.retry import commit_with_retry
 from table_format.ident import TableIdent
@@ -95,7 +95,15 @@ class DeadLetters:
             if offsets.landed(table.metadata, commit_id):
                 return None
             keys = {**summary, offsets.COMMIT_ID: commit_id}
-            change = append(store, table, files, summary=keys, clock=self.clock, ids=self.ids)
+            change = append(
+                store,
+                table,
+                files,
+                summary=keys,
+                clock=self.clock,
+                ids=self.ids,
+                merge_min=MERGE_FROM_MANIFESTS,
+            )
             self._sent = True
             return change
 

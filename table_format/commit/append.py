@@ -28,6 +28,8 @@ from table_format.scan.plan import holds_no_live_file, snapshot_manifests
 
 TARGET_PROPERTY = "commit.manifest.target-size-bytes"
 DEFAULT_TARGET_BYTES = 8 * 1024 * 1024
+MERGE_FROM_MANIFESTS = 100
+"""What streams pass as `merge_min`: Iceberg's default of `commit.manifest.min-count-to-merge`."""
 
 
 def append(
