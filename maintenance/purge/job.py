@@ -1,15 +1,15 @@
 """The purge job: deletes the files of a table that was dropped with purge; its last metadata file goes last.
 
 The payload names that file and the table's location: {"metadata_location": ..., "location": ...}. Only paths below
-the location are deleted, and none that lies in another table's. Files that do not exist are no error: a table may
-have been made of invented ones.
+the location and the places that the table's properties name are deleted, and none that lies in another table's. Files
+that do not exist are no error: a table may have been made of invented ones.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maintenance.deletion import Deleted, delete_in_batches
-from maintenance.places import comparable, inside, may_contain
+from maintenance.places import comparable, inside, may_contain, own_roots
 from maintenance.ports import Job, JobContext
 from maintenance.reach import reach_of_gone
 from maintenance.report import Figure, Outcome, Report, skipped
@@ -44,7 +44,9 @@ def run(ctx: JobContext, job: Job) -> Report:
     if (reason := _why_skipped(ctx, job, dropped)) is not None:
         return skipped(reason)
     paths = _paths(ctx, dropped)
-    own = [path for path in paths if inside(dropped.location, path)]
+    properties = {} if dropped.metadata is None else dropped.metadata.properties
+    roots = own_roots(dropped.location, properties)
+    own = [path for path in paths if any(inside(root, path) for root in roots)]
     figures: dict[str, Figure] = {"filesOutsideTheTable": len(paths) - len(own)}
     if job.dry_run:
         reason = f"dry run: {len(own)} files would be deleted"

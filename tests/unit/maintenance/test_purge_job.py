@@ -1,5 +1,7 @@
 """The purge job: all files of a dropped table, none of anybody else's."""
 
+from dataclasses import replace
+
 import pytest
 
 from maintenance.ports import JobKind, JobSettings
@@ -95,6 +97,19 @@ def test_files_outside_the_tables_location_stay(lake):
     lake.append(DataFile(file_path=elsewhere, record_count=1, file_size_in_bytes=1, spec_id=0))
     purge(lake)
     assert lake.store.exists(elsewhere)
+
+
+def test_data_files_at_write_data_path_go_too_but_no_other_file_there():
+    clock = ManualClock()
+    elsewhere = "memory://warehouse-data/t"
+    lake = Lake(MemoryObjectStore(clock), clock=clock, **{"write.data.path": elsewhere})
+    moved = replace(lake.data_file([{"id": 1, "name": "a"}]), file_path=f"{elsewhere}/1.parquet")
+    for path in (moved.file_path, f"{elsewhere}/stranger.parquet"):
+        lake.store.put(path, b"x")
+    lake.append(moved)
+    report = purge(lake)
+    assert report.figures["filesOutsideTheTable"] == 0
+    assert [info.path for info in lake.store.list(elsewhere)] == [f"{elsewhere}/stranger.parquet"]
 
 
 def test_maint_A7_another_table_inside_keeps_its_files_and_only_reachable_ones_go(lake):
