@@ -59,7 +59,7 @@ openapi: $(STAMP) ## write openapi/*.json from the code
 	@$(BIN)/frazil openapi export --out openapi
 
 bench: $(STAMP) ## the benchmarks, beside a peer in the same run
-	@for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+	@for script in benchmarks/bench_*.py; do $(BIN)/python -m benchmarks.$$(basename $$script .py) || exit 1; done
 
 clean: ## remove what the targets made (not frazil-data)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -1,19 +1,16 @@
 """loadTable and commit rates beside SeaweedFS's Iceberg catalog, in one run on the same machine.
 
-`python benchmarks/bench_catalog.py [--seconds 5]` prints one table: sequential commits, 8 writers on 8 tables, 32
+`python -m benchmarks.bench_catalog [--seconds 5]` prints one table: sequential commits, 8 writers on 8 tables, 32
 appenders on one table (with reload and retry on 409), loadTable with 10 and 1,000 snapshots at 32 connections.
 """
 
 import argparse
 import asyncio
 import itertools
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rich.console import Console
 from rich.table import Table

@@ -6,13 +6,10 @@ in the job list tells it: plan, rewrite, check, commit.
 
 import argparse
 import shutil
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import duckdb
 import numpy as np

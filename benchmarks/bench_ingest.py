@@ -1,6 +1,6 @@
 """Records per second of ingest on one core, without Kafka and without a catalog: decode, bind, write Parquet.
 
-python -m benchmarks.ingest_records [RECORDS]
+`python -m benchmarks.bench_ingest [RECORDS]`; with Kafka and a catalog: `bench_ingest_kafka`.
 """
 
 import gc
