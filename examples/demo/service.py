@@ -98,6 +98,14 @@ class Api:
         answer.raise_for_status()
         return answer.json()
 
+    def figures(self, namespace: str, name: str) -> dict[str, Any]:
+        """The table's layout by the management API."""
+        answer = self._session.get(
+            f"{self.base_url}/api/v1/buckets/default/namespaces/{namespace}/tables/{name}", timeout=30
+        )
+        answer.raise_for_status()
+        return answer.json()
+
     def committed_rows(self, namespace: str, name: str) -> int:
         """`total-records` of the current snapshot; 0 before the first."""
         loaded = self.table(namespace, name)
