@@ -1,4 +1,4 @@
-"""The server, made to kill itself (SIGKILL) at one point of a commit. Run as `python crash_server.py serve …`.
+"""The program, made to kill itself (SIGKILL) at one point. Run as `python crash_server.py serve …` or `… worker …`.
 
 FRAZIL_TEST_CRASH_POINT names the point; the file FRAZIL_TEST_CRASH_TRIGGER arms it, so that a test can prepare first.
 Only ports are wrapped: the code under test is the product's, unchanged.
@@ -6,6 +6,7 @@ Only ports are wrapped: the code under test is the product's, unchanged.
 
 import os
 import signal
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from catalog_server.cli import main
 from catalog_server.services import commit_unit
 from catalog_server.store.engine import Database
 from table_format.io.local import LocalObjectStore
+from table_format.io.store import DeleteFailure
 
 POINT = os.environ["FRAZIL_TEST_CRASH_POINT"]
 TRIGGER = Path(os.environ["FRAZIL_TEST_CRASH_TRIGGER"])
@@ -25,6 +27,7 @@ def die_at(point: str) -> None:
 
 original_put = LocalObjectStore.put
 original_write = Database.write
+original_delete_many = LocalObjectStore.delete_many
 
 
 def put(self: LocalObjectStore, path: str, data: bytes, *, if_absent: bool = False) -> None:
@@ -43,6 +46,14 @@ async def write(self: Database, fn: Any, *args: Any, **kwargs: Any) -> Any:
     return result
 
 
+def delete_many(self: LocalObjectStore, paths: Iterable[str]) -> Sequence[DeleteFailure]:
+    wanted = list(paths)
+    half = original_delete_many(self, wanted[: len(wanted) // 2])
+    die_at("amid-deletion")
+    return [*half, *original_delete_many(self, wanted[len(wanted) // 2 :])]
+
+
+LocalObjectStore.delete_many = delete_many  # type: ignore[method-assign]
 LocalObjectStore.put = put  # type: ignore[method-assign]
 Database.write = write  # type: ignore[method-assign]
 
