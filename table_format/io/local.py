@@ -94,7 +94,9 @@ def _info(path: str, status: os.stat_result) -> ObjectInfo:
     return ObjectInfo(
         path=path,
         size=status.st_size,
-        modified_ms=status.st_mtime_ns // 1_000_000,
+        # A copy that keeps times (cp -p, rsync, tar) has an old mtime, but its ctime says when it came here, as an
+        # object store would; taken for old, a file about to be committed could be removed as unreferenced.
+        modified_ms=max(status.st_mtime_ns, status.st_ctime_ns) // 1_000_000,
         etag=f"{status.st_mtime_ns:x}-{status.st_size:x}",
     )
 

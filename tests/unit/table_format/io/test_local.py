@@ -6,6 +6,7 @@ import resource
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -114,6 +115,15 @@ def test_files_get_the_mode_that_the_umask_leaves(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o640
+
+
+def test_maint_A1_a_file_copied_with_its_old_times_is_as_young_as_the_copy(tmp_path: Path) -> None:
+    began = time.time()
+    imported = tmp_path / "t" / "data" / "imported.parquet"
+    STORE.put(uri(imported), b"x")
+    os.utime(imported, (946684800, 946684800))  # what cp -p, rsync -t and tar do
+    found = [STORE.head(uri(imported)), *STORE.list(uri(tmp_path / "t"))]
+    assert all(info.modified_ms is not None and info.modified_ms >= (began - 5) * 1000 for info in found)
 
 
 def test_list_neither_shows_nor_follows_links(tmp_path: Path) -> None:
