@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 PYTEST_WORKERS ?= 2
+# In continuous integration the order of the tests is the same every time; elsewhere it is drawn.
+PYTEST_SEED := $(if $(CI),--randomly-seed=1)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo serve test test-unit test-process test-soak check fmt lint types arch openapi bench clean
@@ -28,7 +30,7 @@ serve: $(STAMP) ## start the server on http://127.0.0.1:8181, data in ./frazil-d
 	@$(BIN)/frazil serve
 
 test: $(STAMP) check ## gates and the whole suite
-	@$(BIN)/pytest -q -n $(PYTEST_WORKERS) --dist worksteal tests
+	@$(BIN)/pytest -q -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_SEED) tests
 
 test-unit: $(STAMP) ## the fast part: no processes, no engines, no broker
 	@$(BIN)/pytest -q -n $(PYTEST_WORKERS) tests/unit tests/property tests/house tests/store tests/api

@@ -40,8 +40,8 @@ objects = st.dictionaries(keys, values, max_size=4)
 def plain(value: Any) -> Any:
     """The value without what says nothing: nulls in objects, empty objects and lists; names in lower case."""
     if isinstance(value, dict):
-        held = {name.lower(): plain(inner) for name, inner in value.items()}
-        return {name: inner for name, inner in held.items() if inner is not None} or None
+        held = ((name.lower(), plain(inner)) for name, inner in value.items())
+        return {name: inner for name, inner in held if inner is not None} or None
     if isinstance(value, list):
         inner = [plain(item) for item in value]
         return inner if any(item is not None for item in inner) else None
