@@ -76,8 +76,13 @@ class LeasedContext:
         return self._lost.is_set()
 
     def still_leased(self) -> bool:
-        """Whether the lease is ours by the heartbeat and by the database."""
-        return not self._lost.is_set() and self._inner.still_leased()
+        """Whether the lease is ours by the heartbeat and by the database; a no is final and queues the job again.
+
+        Else a job that stopped for a no, while a late heartbeat got its lease back, would count as done.
+        """
+        if not self._lost.is_set() and not self._inner.still_leased():
+            self.lose()
+        return not self._lost.is_set()
 
     def save_plan(self, plan: JsonObject) -> None:
         """Store the plan while the lease is ours.

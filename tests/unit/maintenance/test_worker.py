@@ -169,6 +169,29 @@ async def test_maint_D6_a_lost_lease_reaches_the_job_and_its_report_is_not_recor
     assert (queue.rows[0].state, queue.rows[0].owner, queue.rows[0].report) == ("running", "w2", None)
 
 
+async def test_a_job_that_stopped_for_a_lapsed_lease_is_queued_again_though_a_late_heartbeat_got_it_back():
+    """Its report says that another worker takes over; recorded as done, nobody would, and its plan would be lost."""
+    clock = SystemClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new())
+
+    answers = []
+
+    def runner(ctx, job):
+        answers.extend(ctx.still_leased() for _ in range(3))  # it slept past its lease before the second
+        return nothing("the lease was lost, another worker takes over")
+
+    def surroundings(job, owner):
+        return FakeContext(
+            catalog=None, clock=clock, ids=CountingIds(), store=None, leases=[True, False, True]
+        )
+
+    runners = dict.fromkeys(JobKind, runner)
+    await Worker(queue, surroundings, clock, CountingIds(), settings(), runners).run_once()
+    assert answers == [True, False, False]
+    assert (queue.rows[0].state, queue.rows[0].report) == ("queued", None)
+
+
 async def test_maint_D6_a_stalled_job_is_taken_over_by_another_worker():
     clock = ManualClock()
     queue = FakeQueue(clock)
