@@ -9,7 +9,7 @@ from maintenance.policies import CompactionPolicy
 from maintenance.ports import Job, JobContext, JobKind
 from maintenance.report import Figure, Outcome, Report, skipped
 from maintenance.target import load_target
-from table_format.scan.deletes import without_idle_deletes
+from table_format.scan.deletes import with_deletes_that_name_them
 from table_format.scan.plan import snapshot_files
 
 _AFTER_CONFLICT_MS = 5_000
@@ -33,7 +33,7 @@ def run(ctx: JobContext, job: Job) -> Report:
         return skipped(policy.disabled_reason)
     store = ctx.store_for(table.metadata.location)
     files = snapshot_files(store, table.metadata)
-    files = replace(files, tasks=without_idle_deletes(store, files.tasks))
+    files = replace(files, tasks=with_deletes_that_name_them(store, files))
     planned = plan(files, table.metadata, policy, ctx.settings, ctx.clock.now_ms())
     if isinstance(planned, Nothing):
         figures = _left_alone(planned, policy) | {"dataFilesBefore": planned.data_files}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from table_format.commit.summary import FileCounts
+from table_format.errors import Invalid, NoSuchFile, Unsupported
 from table_format.io.store import ObjectStore
 from table_format.manifest.entries import (
     Content,
@@ -20,7 +21,7 @@ from table_format.manifest.entries import (
 )
 from table_format.metadata.document import TableMetadata
 from table_format.scan.deletes import referenced_paths
-from table_format.scan.index import DeleteIndex, Scope, is_vector, referenced_path, scope_of, sequence_of
+from table_format.scan.index import Scope, may_reference, referenced_path, scope_of, sequence_of
 from table_format.scan.partitions import is_unpartitioned
 from table_format.scan.plan import ManifestCache, holds_no_live_file, snapshot_manifests
 
@@ -71,7 +72,6 @@ class HeadTree:
                     self.data.setdefault(entry.data_file.file_path, []).append(entry)
                 else:
                     self.deletes.append(entry)
-        self.index = DeleteIndex(self.deletes, metadata.partition_specs)
 
     def live(self, manifest: ManifestFile) -> list[ManifestEntry]:
         """The entries of one manifest that are not marked deleted."""
@@ -80,18 +80,20 @@ class HeadTree:
 
     def new_position_deletes(self, entry: ManifestEntry, base_sequence_number: int) -> bool:
         """Whether a position delete or deletion vector for this data file arrived after the base snapshot."""
-        path = entry.data_file.file_path
-        for delete in self.index.positional(entry):
-            if (delete.file_sequence_number or 0) <= base_sequence_number:
-                continue
-            file = delete.data_file
-            named = referenced_path(file)
-            if is_vector(file) or named == path:
-                return True
-            # Its bounds only say "perhaps"; a busy writer's deletes would otherwise refuse every rewrite.
-            if named is None and path in self.cache.referenced_paths(self.store, file):
-                return True
-        return False
+        return any(
+            self._names(delete.data_file, entry.data_file.file_path)
+            for delete in self.deletes
+            if delete.data_file.content is Content.POSITION_DELETES
+            and (delete.file_sequence_number or 0) > base_sequence_number
+        )
+
+    def _names(self, file: DataFile, path: str) -> bool:
+        """Whether a position delete is about the data file, under whatever partition it is filed."""
+        named = referenced_path(file)
+        if named is not None:
+            return named == path
+        # Its bounds only say "perhaps"; a busy writer's deletes would otherwise refuse every rewrite.
+        return may_reference(file, path) and path in self.cache.referenced_paths(self.store, file)
 
 
 class NextTree:
@@ -153,13 +155,16 @@ class NextTree:
             return self._out_of_reach(named, sequence)
         scope = scope_of(file)
         oldest = self._oldest.get(scope)
-        if oldest is None or oldest > sequence:
-            return True
-        # Only where files were just rewritten can reading the delete file tell more than its age does.
-        return scope in self._touched and all(
-            self._out_of_reach(path, sequence)
-            for path in self._tree.cache.referenced_paths(self._tree.store, file)
-        )
+        looks_dead = oldest is None or oldest > sequence or scope in self._touched
+        return looks_dead and self._names_none_alive(file, sequence)
+
+    def _names_none_alive(self, file: DataFile, sequence: int) -> bool:
+        """By its content: a writer may have filed it under a spec or partition that is not its data file's."""
+        try:
+            paths = self._tree.cache.referenced_paths(self._tree.store, file)
+        except (Invalid, NoSuchFile, Unsupported):
+            return False
+        return all(self._out_of_reach(path, sequence) for path in paths)
 
     def _out_of_reach(self, path: str, sequence: int) -> bool:
         known = self._sequences.get(path)

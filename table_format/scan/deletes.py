@@ -6,7 +6,7 @@ back.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -20,8 +20,14 @@ from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import Content, DataFile, ManifestEntry
 from table_format.metadata.document import TableMetadata
 from table_format.scan.equality import KeyColumns, KeySet, key_fields
-from table_format.scan.index import FILE_PATH_FIELD_ID, POSITION_FIELD_ID, is_vector, referenced_path
-from table_format.scan.plan import FileTask
+from table_format.scan.index import (
+    FILE_PATH_FIELD_ID,
+    POSITION_FIELD_ID,
+    is_vector,
+    referenced_path,
+    sequence_of,
+)
+from table_format.scan.plan import FileTask, SnapshotFiles
 from table_format.scan.read import (
     BATCH_ROWS,
     Projection,
@@ -64,27 +70,34 @@ def referenced_paths(store: ObjectStore, delete_file: DataFile) -> frozenset[str
     return frozenset(paths)
 
 
-def without_idle_deletes(store: ObjectStore, tasks: Iterable[FileTask]) -> list[FileTask]:
-    """The tasks without those position delete files that turn out, when read, not to name the task's data file.
+def with_deletes_that_name_them(store: ObjectStore, files: SnapshotFiles) -> list[FileTask]:
+    """The tasks, each with those position delete files that name its data file, under whatever partition they are filed.
 
     DuckDB's manifests do not say which files a delete file is about, so that one deleted row seems to concern every
-    older file of its partition. A delete file that cannot be read stays with all of them.
+    older file of its partition; and it files deletes of data of an old spec under the new one, where by the
+    specification they concern nothing, though DuckDB applies them. A delete file that cannot be read stays where it is.
     """
     named: dict[str, frozenset[str] | None] = {}
+    shared: dict[str, list[ManifestEntry]] = {}
+    for entry in files.delete_entries:
+        if _is_shared(entry):
+            paths = named[entry.data_file.file_path] = _named_or_unknown(store, entry.data_file)
+            for path in paths or ():
+                shared.setdefault(path, []).append(entry)
 
-    def concerns(entry: ManifestEntry, path: str) -> bool:
-        file = entry.data_file
-        if file.content is not Content.POSITION_DELETES or referenced_path(file) is not None:
-            return True
-        if file.file_path not in named:
-            named[file.file_path] = _named_or_unknown(store, file)
-        paths = named[file.file_path]
-        return paths is None or path in paths
+    def narrowed(task: FileTask) -> FileTask:
+        sequence = sequence_of(task.entry)
+        kept = [e for e in task.deletes if not _is_shared(e) or named.get(e.data_file.file_path) is None]
+        found = shared.get(task.entry.data_file.file_path, ())
+        return replace(task, deletes=(*(e for e in found if sequence_of(e) >= sequence), *kept))
 
-    return [
-        replace(task, deletes=tuple(e for e in task.deletes if concerns(e, task.entry.data_file.file_path)))
-        for task in tasks
-    ]
+    return [narrowed(task) if task.deletes or shared else task for task in files.tasks]
+
+
+def _is_shared(entry: ManifestEntry) -> bool:
+    """Whether only its content can tell which data files it is about."""
+    file = entry.data_file
+    return file.content is Content.POSITION_DELETES and referenced_path(file) is None
 
 
 def _named_or_unknown(store: ObjectStore, file: DataFile) -> frozenset[str] | None:

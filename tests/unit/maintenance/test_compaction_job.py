@@ -232,6 +232,28 @@ def test_one_row_deleted_by_duckdb_does_not_stop_compaction_of_all_files(lake):
     assert first in live(lake)
 
 
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_a_delete_that_duckdb_filed_under_the_new_spec_keeps_its_row_deleted(lake, meanwhile):
+    """By the specification it concerns no file of the old spec, but DuckDB applies it: neither file may go."""
+    fill(lake)
+    lake.append_rows({"id": 9, "name": "other"})
+    first = lake.tasks()[0].entry.data_file.file_path
+    add = {"action": "add-spec", "spec": {"fields": [{"source-id": 2, "name": "n", "transform": "identity"}]}}
+    lake.catalog.commit(IDENT, [], [add, {"action": "set-default-spec", "spec-id": -1}])
+    delete = lake.position_file([(first, 0)], partition=(None,))
+    assert delete.spec_id == 1
+    if meanwhile:
+        lake.catalog.before_commit.append(lambda: lake.row_delta([], [delete]))
+    else:
+        lake.row_delta([], [delete])
+    report = compact(lake)
+    assert (report.figures["conflicts"] if meanwhile else report.figures["filesRewritten"]) == (
+        1 if meanwhile else 4
+    )
+    assert first in live(lake)
+    assert lake.summary["total-delete-files"] == "1"
+
+
 def test_maint_D1_appends_during_compaction_never_make_it_fail(lake):
     fill(lake)
     for n in range(15):

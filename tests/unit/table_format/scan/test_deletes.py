@@ -12,9 +12,14 @@ from table_format.io.faults import Counting
 from table_format.io.memory import MemoryObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import Content, DataFile, ManifestEntry, Status
-from table_format.scan.deletes import DeleteCache, read_task, referenced_paths, without_idle_deletes
+from table_format.scan.deletes import (
+    DeleteCache,
+    read_task,
+    referenced_paths,
+    with_deletes_that_name_them,
+)
 from table_format.scan.equality import KeySet
-from table_format.scan.plan import FileTask
+from table_format.scan.plan import FileTask, SnapshotFiles
 from tests.factories.lake import IDENT, Lake
 from tests.fakes.clock import ManualClock
 
@@ -267,17 +272,26 @@ def test_referenced_paths(lake: Lake) -> None:
     assert referenced_paths(lake.store, delete) == {"memory://w/a", "memory://w/b"}
 
 
-def test_deletes_that_do_not_concern_a_file_are_told_only_by_reading_them(lake: Lake) -> None:
+def test_deletes_concern_the_files_that_they_name_when_read(lake: Lake) -> None:
     hit, missed = lake.data_file([row(1)]), lake.data_file([row(2)])
     shared = lake.position_file([(hit.file_path, 0)])
     elsewhere = lake.position_file([("memory://other", 0)])
+    misfiled = replace(lake.position_file([(missed.file_path, 0)]), spec_id=7, partition=(None,))
     keys = lake.equality_file([row(9)], [1])
     named = lake.position_file([("memory://other", 0)], referenced_data_file=missed.file_path)
-    counting = Counting(lake.store)
-    tasks = [task_of(file, shared, elsewhere, keys, named) for file in (hit, missed)]
-    left = [[e.data_file for e in task.deletes] for task in without_idle_deletes(counting, tasks)]
-    assert left == [[shared, keys, named], [keys, named]]
     # What cannot be read may concern any file.
-    gone, odd = replace(shared, file_path="memory://warehouse/gone"), replace(shared, file_format="ORC")
-    task = task_of(missed, gone, odd)
-    assert without_idle_deletes(lake.store, [task]) == [task]
+    gone, odd = replace(shared, file_path="memory://warehouse/gone"), replace(elsewhere, file_format="ORC")
+
+    def narrowed(*deletes: DataFile, extra: Sequence[DataFile] = ()) -> list[list[DataFile]]:
+        tasks = [task_of(file, *deletes) for file in (hit, missed)]
+        entries = list(task_of(hit, *deletes, *extra).deletes)
+        found = with_deletes_that_name_them(lake.store, SnapshotFiles(1, 1, tasks, entries))
+        return [[entry.data_file for entry in task.deletes] for task in found]
+
+    assert narrowed(shared, elsewhere, keys, named, extra=[misfiled]) == [
+        [shared, keys, named],
+        [misfiled, keys, named],
+    ]
+    assert narrowed(gone) == [[gone], [gone]]
+    assert narrowed(odd) == [[odd], [odd]]
+    assert narrowed() == [[], []]
