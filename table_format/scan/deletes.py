@@ -71,7 +71,7 @@ def referenced_paths(store: ObjectStore, delete_file: DataFile) -> frozenset[str
 
 
 def with_deletes_that_name_them(store: ObjectStore, files: SnapshotFiles) -> list[FileTask]:
-    """The tasks, each with those position delete files that name its data file, under whatever partition they are filed.
+    """The tasks, each with those position delete files that name its data file, under whatever partition they lie.
 
     DuckDB's manifests do not say which files a delete file is about, so that one deleted row seems to concern every
     older file of its partition; and it files deletes of data of an old spec under the new one, where by the
