@@ -74,6 +74,8 @@ class ConfluentBroker:
         } | {"error_cb": errors}
         self._admin: AdminClient | None = None
         self._ids_offered: bool | None = None
+        self._topics: tuple[str, ...] = ()
+        """Those of which every partition is taken; empty with a group."""
         self._owned: set[TopicPartition] = set()
         self._news: list[TopicPartition] = []
         self._next: dict[TopicPartition, int] = {}
@@ -113,6 +115,9 @@ class ConfluentBroker:
             found = str(future.result(REQUEST_SECONDS + 1).topic_id)
         except KafkaException as error:
             raise Unavailable(f"topic {name}: {error.args[0].str()}") from None
+        except TimeoutError:
+            # The client's own timeout comes first, unless this process was stopped meanwhile.
+            raise Unavailable(f"topic {name}: no answer in {REQUEST_SECONDS:.0f} s") from None
         return None if found == _NO_ID else found
 
     def watermarks(self, place: TopicPartition) -> tuple[int, int]:
@@ -135,6 +140,7 @@ class ConfluentBroker:
                 list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
             )
             return
+        self._topics = tuple(topics)
         for name in topics:
             info = self.topic(name)
             if info is None:
@@ -143,6 +149,18 @@ class ConfluentBroker:
                 )
             for partition in info.partitions:
                 self._take(TopicPartition(name, partition))
+
+    def discover(self) -> None:
+        """Take partitions that the topics have been given since; a group does so by itself."""
+        for name in self._topics:
+            try:
+                found = self._consumer.list_topics(name, timeout=REQUEST_SECONDS).topics.get(name)
+            except KafkaException:
+                return
+            for partition in sorted(found.partitions if found is not None and found.error is None else ()):
+                if (place := TopicPartition(name, partition)) not in self._owned:
+                    log.info("partition_added", place=str(place))
+                    self._take(place)
 
     def _take(self, place: TopicPartition) -> None:
         self._owned.add(place)

@@ -113,6 +113,10 @@ class Broker(Protocol):
         """
         ...
 
+    def discover(self) -> None:
+        """When all partitions are to be taken: take those added to the topics since; they arrive by `poll`."""
+        ...
+
     def start(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Deliver these partitions from these offsets on, from the next poll; also moves running ones."""
         ...

@@ -26,6 +26,7 @@ BATCH = 5000
 _LONGEST_POLL = 0.25
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 _SHUTDOWN_ATTEMPTS = 2
+_DISCOVERY_SECONDS = 30.0
 # Trouble that may pass; everything else stops the topic.
 _PASSING = (Unavailable, CommitFailed, CommitStateUnknown)
 _STOPPING = (TopicStopped, TableFormatError, ConfigError, SchemaConflict)
@@ -75,6 +76,7 @@ class Worker:
         self._should_stop = should_stop
         self._exit_at_end = exit_at_end
         self._lanes = {task.settings.topic: _Lane(task=task, due=0.0) for task in tasks}
+        self._discovery_due = clock.monotonic() + _DISCOVERY_SECONDS
 
     @property
     def stopped(self) -> Mapping[str, str]:
@@ -112,6 +114,9 @@ class Worker:
                 self._stop(lane, "the topic does not exist")
 
     def _turn(self) -> None:
+        if self._clock.monotonic() >= self._discovery_due:
+            self._broker.discover()
+            self._discovery_due = self._clock.monotonic() + _DISCOVERY_SECONDS
         polled = self._broker.poll(BATCH, self._poll_seconds())
         for place in polled.assigned:
             lane = self._lanes.get(place.topic)
@@ -168,6 +173,10 @@ class Worker:
             self._wait(lane, error)
         except _STOPPING as error:
             self._stop(lane, str(error))
+        except Exception as error:
+            # A fault of ours: it must end neither the process nor the other topics.
+            log.exception("unexpected_error", topic=lane.topic)
+            self._stop(lane, f"unexpected {type(error).__name__}: {error}")
 
     def _wait(self, lane: _Lane, error: TableFormatError) -> None:
         lane.failures += 1

@@ -1,13 +1,13 @@
-"""JSON values in the form that Arrow takes for an Iceberg type, or `Mismatch`. Nothing is rounded, cut or guessed.
+"""JSON values in the form that Arrow takes for an Iceberg type, or `Mismatch`. Nothing is rounded or guessed.
 
-Temporal columns take ISO 8601 text only: a bare number does not say whether it counts seconds or milliseconds.
+Temporal columns take ISO 8601 text only: a bare number does not say whether it counts seconds or milliseconds. Digits
+beyond the microsecond are cut, as the documentation says.
 """
 
 import base64
-import binascii
 import datetime
 import decimal
-import math
+import reprlib
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,6 +21,8 @@ _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 _MICRO = datetime.timedelta(microseconds=1)
 _MAX_FLOAT = 3.4028234663852886e38
 _FLOAT_DIGITS = 15  # what a double keeps of any decimal number
+_EXACT_FLOAT = 10.0**_FLOAT_DIGITS
+"""From here on a double may stand for another number than the text said, however short it prints."""
 _SHOWN = 60
 
 
@@ -38,7 +40,8 @@ class Coercion:
 
 def mismatch(wanted: object, value: object) -> Mismatch:
     """`expected long, got string "abc"`."""
-    text = repr(value) if not isinstance(value, str) else '"' + value + '"'
+    # Plain repr would fail on a value nested a thousand levels deep.
+    text = reprlib.repr(value) if not isinstance(value, str) else '"' + value + '"'
     shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
     kinds = {bool: "boolean", int: "number", float: "number", str: "string", dict: "object", list: "array"}
     return Mismatch(f"expected {wanted}, got {kinds.get(type(value), type(value).__name__)} {shown}")
@@ -74,9 +77,11 @@ def _refuse(primitive: Primitive) -> Convert:
 
 def _whole(value: Any) -> int:
     """JSON does not tell 1.0 from 1, so a float without a fraction is a whole number."""
-    if type(value) is float and math.isfinite(value) and value.is_integer():
-        return int(value)
-    raise mismatch("a whole number", value)
+    if type(value) is not float or not value.is_integer():
+        raise mismatch("a whole number", value)
+    if abs(value) >= _EXACT_FLOAT:
+        raise mismatch("a whole number without fraction or exponent (this large it is not exact)", value)
+    return int(value)
 
 
 def _float(value: Any) -> float:
@@ -146,7 +151,7 @@ def _base64(value: Any) -> bytes:
     text = _text("bytes", value)
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:
         raise mismatch("bytes in base64", value) from None
 
 
@@ -159,7 +164,7 @@ def _decimal(primitive: Primitive) -> Convert:
             raise mismatch(primitive, value)
         try:
             found = exact.create_decimal(repr(value) if type(value) is float else value)
-            if type(value) is float and len(found.as_tuple().digits) > _FLOAT_DIGITS:
+            if type(value) is float and not _is_exact(value, found):
                 raise mismatch(f"{primitive} as text (a JSON number this long is not exact)", value)
             quantised = found.quantize(unit, context=exact)
         except decimal.DecimalException:
@@ -169,6 +174,11 @@ def _decimal(primitive: Primitive) -> Convert:
         return quantised
 
     return convert
+
+
+def _is_exact(value: float, printed: decimal.Decimal) -> bool:
+    """Whether the double surely is what the JSON text said."""
+    return abs(value) < _EXACT_FLOAT and len(printed.as_tuple().digits) <= _FLOAT_DIGITS
 
 
 _CONVERT: Mapping[str, Convert] = {

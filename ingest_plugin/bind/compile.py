@@ -75,7 +75,7 @@ class Binder:
     def _arrays(self, columns: dict[str, Sequence[Any]]) -> dict[str, ArrowArray]:
         fields: Mapping[str, Node] = self._struct.fields
         for name in columns:
-            if name in self._reserved:
+            if name.lower() in self._reserved:
                 raise Mismatch(f"field '{name}' has the name of a column that ingest fills itself")
         targets = target_columns(columns, self._struct.fields)
         for name in self._struct.required:

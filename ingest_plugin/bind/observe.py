@@ -4,7 +4,7 @@ Whole numbers are long, with a fraction among them double; text stays text. What
 `unknown` until a value shows. Where values disagree the first one decides, and the others are refused when bound.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -26,6 +26,7 @@ def observe_rows(
     Without `grow` nothing is added to `known` and nothing widened.
     """
     fields: dict[str, JsonObject] = {field["name"]: field for field in (known or {}).get("fields", ())}
+    columns = _by_meaning(columns, fields)
     meant = resolve(columns, fields)
     types: dict[str, JsonType] = {}
     for name, values in columns.items():
@@ -44,14 +45,77 @@ def observe_rows(
     room = MAX_COLUMNS - len(result) if grow and depth < MAX_DEPTH else 0
     result.extend(
         {"name": name, "required": False, "type": _observe(columns[name], None, grow, depth)}
-        for name in _distinct(new)[: max(room, 0)]
+        for name in new[: max(room, 0)]
     )
     return {"type": "struct", "fields": result}
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
-    """The names without those that equal an earlier one but for case."""
-    return list({name.lower(): name for name in reversed(names)}.values())[::-1]
+def _by_meaning(
+    columns: Mapping[str, Sequence[Any]], known: Mapping[str, Any]
+) -> Mapping[str, Sequence[Any]]:
+    """The columns with those put together that mean the same one: names that differ only by case."""
+    groups: dict[str, list[str]] = {}
+    for name, target in resolve(columns, known).items():
+        groups.setdefault(name.lower() if target is None else f"={target}", []).append(name)
+    if len(groups) == len(columns):
+        return columns
+    return {names[0]: list(chain(*(columns[name] for name in names))) for names in groups.values()}
+
+
+def without_clashes(struct: JsonObject, known: JsonObject) -> JsonObject:
+    """The observed struct without new fields whose dotted path another column has: `a.b` beside a `b` inside `a`.
+
+    Catalogs find columns by such paths and refuse a schema that has one twice.
+    """
+    result: JsonObject = _unclashing(struct, known, "", set(_paths(known, "")))
+    return result
+
+
+def _unclashing(seen: Any, known: Any, prefix: str, taken: set[str]) -> Any:
+    if isinstance(seen, str) or isinstance(known, str):
+        return seen
+    if seen["type"] != "struct":
+        part = "element" if seen["type"] == "list" else "value"
+        return {**seen, part: _unclashing(seen[part], known[part], f"{prefix}{part}.", taken)}
+    before = {field["name"]: field["type"] for field in known["fields"]}
+    fields = []
+    for field in seen["fields"]:
+        path = prefix + field["name"]
+        if field["name"] in before:
+            fields.append(
+                {**field, "type": _unclashing(field["type"], before[field["name"]], f"{path}.", taken)}
+            )
+        elif (kind := _claimed(field["type"], path, taken)) is not None:
+            fields.append({**field, "type": kind})
+    return {**seen, "fields": fields}
+
+
+def _claimed(kind: JsonType, path: str, taken: set[str]) -> JsonType | None:
+    """The type of a new field, its paths taken; None when its own path, or that of its elements, was taken before."""
+    if path in taken:
+        return None
+    taken.add(path)
+    if isinstance(kind, str):
+        return kind
+    if kind["type"] == "list":
+        element = _claimed(kind["element"], f"{path}.element", taken)
+        return None if element is None else {**kind, "element": element}
+    fields = [
+        {**field, "type": inner}
+        for field in kind["fields"]
+        if (inner := _claimed(field["type"], f"{path}.{field['name']}", taken)) is not None
+    ]
+    return {**kind, "fields": fields}
+
+
+def _paths(kind: JsonType, prefix: str) -> Iterator[str]:
+    if isinstance(kind, str):
+        return
+    members = [(field["name"], field["type"]) for field in kind.get("fields", ())]
+    members.extend((part, kind[part]) for part in ("element", "key", "value") if part in kind)
+    for name, inner in members:
+        yield prefix + name
+        yield from _paths(inner, f"{prefix}{name}.")
 
 
 def _observe(values: Sequence[Any], known: JsonType | None, grow: bool, depth: int) -> JsonType:

@@ -14,7 +14,7 @@ import structlog
 from ingest_plugin import status, tables
 from ingest_plugin.bind.columns import columns_of
 from ingest_plugin.bind.compile import Binder
-from ingest_plugin.bind.observe import observe_rows
+from ingest_plugin.bind.observe import observe_rows, without_clashes
 from ingest_plugin.decode.values import DataError, Group, invalid, unmappable
 from ingest_plugin.kafka import Message
 from ingest_plugin.partition_by import spec_of
@@ -161,7 +161,9 @@ class TopicBinder:
     def _observe(self, columns: dict[str, Sequence[Any]]) -> JsonObject:
         explicit = self._explicit()
         known = explicit if self.table is None else self._own_columns(self.table)
-        observed = observe_rows(columns, known, grow=self.settings.explicit.extra == "add")
+        own = {name: values for name, values in columns.items() if name.lower() not in self._reserved()}
+        observed = observe_rows(own, known, grow=self.settings.explicit.extra == "add")
+        observed = without_clashes(observed, self._with_metadata(known))
         pinned = {field["name"]: field for field in explicit["fields"] if isinstance(field["type"], str)}
         before = {field["name"]: field for field in known["fields"]}
         # What the settings say about a column is not widened by what the data say.

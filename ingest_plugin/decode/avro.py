@@ -29,6 +29,16 @@ _BAD_BYTES = (
     StopIteration,
     RecursionError,
 )
+# What a document that is no Avro schema makes of itself, here and in fastavro.
+_BAD_SCHEMA = (
+    Unmappable,
+    fastavro.schema.SchemaParseException,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+)
 
 
 class AvroDecoder:
@@ -59,8 +69,7 @@ class AvroDecoder:
             try:
                 row = reader(value)
             except _BAD_BYTES as error:
-                detail = str(error) or type(error).__name__
-                result.errors[position] = invalid(f"not a value of schema {schema_id}: {detail}")
+                result.errors[position] = invalid(f"not a value of schema {schema_id}: {_text(error)}")
                 continue
             group = groups.get(schema_id)
             if group is None:
@@ -83,12 +92,18 @@ class AvroDecoder:
                 return invalid(f"the schema registry has no schema {schema_id}")
             try:
                 known = _compile(schema)
-            except (Unmappable, fastavro.schema.SchemaParseException, orjson.JSONDecodeError) as error:
-                refusal = unmappable(f"schema {schema_id} cannot become a table: {error}")
+            except _BAD_SCHEMA as error:
+                refusal = unmappable(f"schema {schema_id} cannot become a table: {_text(error)}")
                 self._refused[schema_id] = refusal
                 return refusal
             self._compiled[schema_id] = known
         return _body_reader(*known)
+
+
+def _text(error: Exception) -> str:
+    text = str(error)
+    told = isinstance(error, Unmappable | ValueError) and text
+    return text if told else f"{type(error).__name__} {text}".rstrip()
 
 
 def _schema_id(value: bytes | None) -> int | DataError:

@@ -29,6 +29,7 @@ _PRIMITIVES: dict[str, str] = {
 _NAMED = frozenset({"record", "error", "enum", "fixed"})
 _EXACT = decimal.Context(prec=1000, Emin=-100_000, Emax=100_000)
 _MAX_DEPTH = 100
+_DAY_MICROS = 24 * 60 * 60 * 1_000_000
 
 
 class Unmappable(Exception):
@@ -346,14 +347,21 @@ def _times_1000(value: int) -> int:
     return value * 1000
 
 
+def _time_of_day(micros: int) -> int:
+    # Readers would show it wrapped around midnight, or fail.
+    if not 0 <= micros < _DAY_MICROS:
+        raise ValueError(f"{micros} microseconds are no time of day")
+    return micros
+
+
 def _nanos_to_micros(value: int) -> int:
     return value // 1000
 
 
 _TEMPORAL: dict[tuple[Any, Any], tuple[str, Fix | None]] = {
     ("int", "date"): ("date", None),
-    ("int", "time-millis"): ("time", _times_1000),
-    ("long", "time-micros"): ("time", None),
+    ("int", "time-millis"): ("time", lambda millis: _time_of_day(millis * 1000)),
+    ("long", "time-micros"): ("time", _time_of_day),
     ("long", "timestamp-millis"): ("timestamptz", _times_1000),
     ("long", "timestamp-micros"): ("timestamptz", None),
     ("long", "timestamp-nanos"): ("timestamptz", _nanos_to_micros),

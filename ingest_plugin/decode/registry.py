@@ -18,6 +18,7 @@ CONNECT_SECONDS, READ_SECONDS = 3.05, 10.0
 NOT_FOUND_SECONDS = 30.0
 _MAX_REFERENCES = 200
 _MAX_NOT_FOUND = 10_000
+_MISSING = (40401, 40402, 40403)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +83,7 @@ class SchemaRegistry:
         self._get("/subjects")
 
     def _follow(self, schema: JsonObject, found: dict[tuple[str, int], str]) -> None:
-        for reference in schema.get("references") or ():
-            key = (str(reference["subject"]), int(reference["version"]))
+        for key in _references(schema):
             if key in found:
                 continue
             if len(found) >= _MAX_REFERENCES:
@@ -101,7 +101,7 @@ class SchemaRegistry:
             raise Unavailable(
                 f"schema registry at {self._base} does not answer: {type(error).__name__}"
             ) from None
-        if response.status_code == requests.codes.not_found:
+        if response.status_code == requests.codes.not_found and _says_missing(response):
             return None
         if response.status_code in (requests.codes.unauthorized, requests.codes.forbidden):
             raise Forbidden(f"schema registry at {self._base} refuses us: HTTP {response.status_code}")
@@ -112,6 +112,21 @@ class SchemaRegistry:
         except requests.JSONDecodeError:
             raise Unavailable(f"schema registry at {self._base}: no JSON for {path}") from None
         return answer if isinstance(answer, dict) else {}
+
+
+def _references(schema: JsonObject) -> list[tuple[str, int]]:
+    try:
+        return [(str(one["subject"]), int(one["version"])) for one in schema.get("references") or ()]
+    except (LookupError, TypeError, ValueError):
+        raise Unavailable("schema registry: a reference without subject or version") from None
+
+
+def _says_missing(response: requests.Response) -> bool:
+    """Whether this 404 is about a subject, version or schema (40401 to 40403), and not about the address."""
+    try:
+        return response.json()["error_code"] in _MISSING
+    except (requests.JSONDecodeError, LookupError, TypeError):
+        return False
 
 
 def _text(answer: JsonObject) -> str:

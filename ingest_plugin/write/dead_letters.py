@@ -21,7 +21,6 @@ from table_format.catalog import LoadedTable, TableCatalog
 from table_format.clock import Clock, Ids
 from table_format.commit.append import MERGE_FROM_MANIFESTS, append
 from table_format.commit.change import Change
-from table_format.commit.retry import commit_with_retry
 from table_format.ident import TableIdent
 from table_format.jsontypes import JsonObject
 from table_format.schema.arrow import arrow_primitive
@@ -78,6 +77,14 @@ class DeadLetters:
             self._table = tables.grow(self.catalog, self.ident, STRUCT, clock=self.clock, ids=self.ids)
         self.buffer.write(self._table, _batch(letters))
 
+    def close_files(self) -> None:
+        """Finish the files of what waits.
+
+        Raises:
+            Unavailable: the store is away; what waits must be discarded.
+        """
+        self.buffer.close_files()
+
     def commit(self, summary: dict[str, str]) -> None:
         """Commit what waits; safe to call again after a failure.
 
@@ -107,7 +114,7 @@ class DeadLetters:
             self._sent = True
             return change
 
-        commit_with_retry(self.catalog, self.ident, build, store=store, clock=self.clock, ids=self.ids)
+        tables.commit(self.catalog, self.ident, build, store=store, clock=self.clock, ids=self.ids)
         self.buffer.forget()
         self._commit_id, self._sent = None, False
 

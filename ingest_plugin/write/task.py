@@ -201,6 +201,8 @@ class TopicTask:
         """
         if self.pending is None and self.taken:
             table = self.binder.table
+            # Once there is a pending commit it is repeated, not begun anew: nothing may be left that can fail half-way.
+            self.letters.close_files()
             self.pending = Pending(
                 commit_id=commit_id,
                 files=self.rows.close_files(),

@@ -108,6 +108,7 @@ class FakeBroker:
         self.closed = False
         self._clock = clock
         self._share = None if share is None else set(share)
+        self._topics: Sequence[str] = ()
         self._owned: set[TopicPartition] = set()
         self._next: dict[TopicPartition, int] = {}
         self._news: list[TopicPartition] = []
@@ -132,14 +133,24 @@ class FakeBroker:
 
     def open(self, topics: Sequence[str], on_revoked: Callable[[list[TopicPartition], bool], None]) -> None:
         self._on_revoked = on_revoked
-        everything = {
+        self._topics = topics
+        everything = self._places()
+        self._owned = everything if self._share is None else everything & self._share
+        self._news = sorted(self._owned)
+
+    def _places(self) -> set[TopicPartition]:
+        return {
             TopicPartition(name, partition)
-            for name in topics
+            for name in self._topics
             if name in self.cluster.topics
             for partition in range(len(self.cluster.topics[name].logs))
         }
-        self._owned = everything if self._share is None else everything & self._share
-        self._news = sorted(self._owned)
+
+    def discover(self) -> None:
+        if self._share is None and not self.cluster.away:
+            added = sorted(self._places() - self._owned)
+            self._owned.update(added)
+            self._news.extend(added)
 
     def rebalance(self, share: Iterable[TopicPartition], *, lost: bool = False) -> None:
         self._change = (set(share), lost)

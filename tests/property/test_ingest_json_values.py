@@ -1,10 +1,10 @@
 """Any JSON object becomes an equal row or a dead letter; nothing is changed, dropped or lost on the way."""
 
 import datetime
+import json
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
 import pytest
 import structlog
 from hypothesis import HealthCheck, given, settings
@@ -24,11 +24,11 @@ scalars = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-3, 3),
-    st.integers(-(2**63), 2**64 - 1),
+    st.integers(-(2**70), 2**70),
     st.floats(allow_nan=False, allow_infinity=False),
     st.sampled_from(["", "x", "ü", "2024-01-01T00:00:00Z", "1"]),
 )
-keys = st.sampled_from(["a", "b", "c", "A", "d.e"])
+keys = st.sampled_from(["a", "b", "c", "A", "a.b", "element"])
 values = st.recursive(
     scalars,
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(keys, inner, max_size=3)),
@@ -66,7 +66,8 @@ def test_every_object_is_an_equal_row_or_a_dead_letter(batches: list[list[dict[s
     lab = Lab()
     sent: list[dict[str, Any]] = []
     for batch in batches:
-        lab.json(*batch)
+        for document in batch:
+            lab.cluster.produce(lab.topic, json.dumps(document).encode())
         sent.extend(batch)
         assert lab.run().stopped == {}
     rows = {row.pop("_kafka_metadata")["offset"]: row for row in lab.rows()}
@@ -76,7 +77,7 @@ def test_every_object_is_an_equal_row_or_a_dead_letter(batches: list[list[dict[s
     assert rows.keys() | letters == set(range(len(sent)))
     assert not rows.keys() & letters
     for offset, row in rows.items():
-        original = orjson.loads(orjson.dumps(sent[offset]))
+        original = json.loads(json.dumps(sent[offset]))
         assert same(plain(original), plain(row)), (original, row)
 
 

@@ -386,3 +386,49 @@ def test_credentials_are_sent(registry: FakeRegistry) -> None:
     client(registry, token="t").check()
     assert registry.authorizations == ["Basic dTpw", "Bearer t"]
     assert registry.requests == ["/apis/ccompat/v7/subjects"] * 2
+
+
+def test_times_outside_a_day_are_data_errors(registry: FakeRegistry) -> None:
+    for logical, day in (("time-millis", 86_400_000), ("time-micros", 86_400_000_000)):
+        kind = {"type": "int" if day < 2**31 else "long", "logicalType": logical}
+        plain = record([{"name": "at", "type": "long"}])
+        schema_id = registry.register("s", record([{"name": "at", "type": kind}]))
+        bodies = []
+        for value in (0, day - 1, day, -1):
+            body = io.BytesIO()
+            fastavro.schemaless_writer(body, fastavro.parse_schema(plain), {"at": value})
+            bodies.append(message(b"\0" + schema_id.to_bytes(4, "big") + body.getvalue()))
+        decoded = AvroDecoder(client(registry)).decode(bodies)
+        assert decoded.groups[0].positions == [0, 1]
+        assert sorted(decoded.errors) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "record", "name": "R", "fields": [{"type": "int"}]},
+        {"type": "record", "name": "R", "fields": {"a": 1}},
+        {"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "enum", "name": "E"}}]},
+        [1, 2],
+        "{{{",
+    ],
+)
+def test_a_document_that_is_no_schema_is_a_data_error(registry: FakeRegistry, schema: Any) -> None:
+    schema_id = registry.register("s", schema)
+    decoded = AvroDecoder(client(registry)).decode([message(b"\0" + schema_id.to_bytes(4, "big") + b"\2")])
+    assert decoded.errors[0].reason.startswith(f"schema {schema_id} cannot become a table: ")
+
+
+def test_a_reference_without_subject_blames_no_record(registry: FakeRegistry) -> None:
+    registry.register("s", record([{"name": "a", "type": "int"}]), references=[{"name": "q"}])
+    with pytest.raises(Unavailable, match="without subject"):
+        client(registry).schema(1)
+
+
+def test_a_wrong_address_is_not_an_unknown_schema(registry: FakeRegistry) -> None:
+    """A 404 that does not speak of the schema must not send a topic's records to the dead letters."""
+    wrong = SchemaRegistry(RegistrySettings(url=registry.url + "/elsewhere"), ManualClock())
+    with pytest.raises(Unavailable, match="HTTP 404"):
+        wrong.schema(1)
+    with pytest.raises(Unavailable, match="HTTP 404"):
+        wrong.check()

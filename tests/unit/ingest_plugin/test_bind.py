@@ -4,13 +4,15 @@ import datetime
 import decimal
 import itertools
 import json
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from ingest_plugin.bind.columns import MAX_COLUMNS, MAX_DEPTH, columns_of, is_blank
 from ingest_plugin.bind.compile import Binder
-from ingest_plugin.bind.observe import observe_rows
+from ingest_plugin.bind.observe import observe_rows, without_clashes
 from ingest_plugin.bind.typetext import parse_type
 from ingest_plugin.keys import ConfigError
 from table_format.schema.types import with_fresh_ids
@@ -194,6 +196,7 @@ def test_required_values() -> None:
         ("decimal(9,2)", 1.25, decimal.Decimal("1.25")),
         ("decimal(9,2)", "-1234567.89", decimal.Decimal("-1234567.89")),
         ("decimal(9,2)", 7, decimal.Decimal("7.00")),
+        ("decimal(38,0)", 10**25 + 1, decimal.Decimal(10**25 + 1)),
         ("uuid", "00000000-0000-0000-0000-000000000007", b"\0" * 15 + b"\7"),
         ("binary", "AP8=", b"\x00\xff"),
         ("fixed[2]", "AP8=", b"\x00\xff"),
@@ -222,11 +225,14 @@ def test_what_fits(kind: str, value: Any, expected: Any) -> None:
         ("long", 1.5),
         ("long", 2**63),
         ("long", 1e300),
+        ("long", 2.0**53),
         ("long", "1"),
         ("long", True),
         ("double", True),
         ("double", "1.0"),
         ("double", 2**53 + 1),
+        ("double", 10**30),
+        ("double", 10**400),
         ("float", 1e300),
         ("float", True),
         ("string", 1),
@@ -245,8 +251,10 @@ def test_what_fits(kind: str, value: Any, expected: Any) -> None:
         ("decimal(4,2)", True),
         ("decimal(4,2)", "NaN"),
         ("decimal(30,20)", 0.12345678901234567),
+        ("decimal(38,2)", 1e17),
         ("uuid", "7"),
         ("binary", "%%%"),
+        ("binary", "é"),
         ("fixed[2]", "AA=="),
         ("list<string>", "ab"),
         ("list<long>", {"a": 1}),
@@ -310,3 +318,54 @@ def test_a_batch_is_the_same_as_its_rows() -> None:
 def test_type_texts_that_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="column 'c'"):
         parse_type(text, "c")
+
+
+def test_names_that_differ_by_case_are_observed_together() -> None:
+    assert observed({"A": None}, {"a": 5}) == {"A": "long"}
+    assert observed({"A": 1}, {"a": 1.5}) == {"A": "double"}
+    (kind,) = observed({"S": {"x": 1}}, {"s": {"y": 2}}).values()
+    assert [field["name"] for field in kind["fields"]] == ["x", "y"]
+    known = struct_of({"S": "struct<x: long>"})
+    kind = observed({"S": {"x": 1, "y": 1}}, {"s": {"z": 2}}, known=known)["S"]
+    assert [field["name"] for field in kind["fields"]] == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize(
+    ("known", "row", "kept"),
+    [
+        ({"a.b": "long"}, {"a": {"b": 1, "c": 1}}, ["a.b", "a", "a.c"]),
+        ({"a": "struct<b: long>"}, {"a.b": 1, "c": 1}, ["a", "a.b", "c"]),
+        ({}, {"a.b.c": 1, "a": {"b.c": 1, "b": {"c": 1}}}, ["a.b.c", "a", "a.b"]),
+        ({}, {"l.element": 1, "l": [1]}, ["l.element"]),
+        (
+            {"l": "list<struct<x: long>>"},
+            {"l.element.y": 1, "l": [{"y": 1}]},
+            ["l", "l.element", "l.element.x"],
+        ),
+    ],
+)
+def test_new_fields_whose_path_is_taken_are_left_out(
+    known: dict[str, str], row: dict[str, Any], kept: list[str]
+) -> None:
+    before = struct_of(known)
+    found = without_clashes(observe_rows(columns_of([row]), before, grow=True), before)
+    paths = list(_paths(found, ""))
+    assert len(paths) == len(set(paths))
+    assert paths[: len(kept)] == kept
+    again = without_clashes(observe_rows(columns_of([row]), found, grow=True), found)
+    assert again == found
+
+
+def _paths(kind: Any, prefix: str) -> Iterator[str]:
+    if isinstance(kind, dict):
+        members = {field["name"]: field["type"] for field in kind.get("fields", ())}
+        for name, inner in (members or {"element": kind.get("element")}).items():
+            yield prefix + name
+            yield from _paths(inner, f"{prefix}{name}.")
+
+
+def test_a_value_nested_a_thousand_levels_is_refused_with_a_short_reason() -> None:
+    deep: Any = 1
+    for _ in range(sys.getrecursionlimit()):
+        deep = [deep]
+    assert len(refusal("long", deep)) < 120

@@ -66,3 +66,15 @@ def test_string_refuses_what_is_not_text(bad: str) -> None:
     assert decoded.groups[0].rows == [{"_kafka_key": "k", "_kafka_value": "ü"}]
     assert decoded.groups[0].positions == [1]
     assert decoded.errors[0].reason == "not UTF-8: invalid start byte at byte 0"
+
+
+def test_whole_numbers_beyond_64_bits_are_exact() -> None:
+    values = [b'{"a":123456789012345678901234567890}', b'{"a":[-18446744073709551616],"b":1.5}', b'{"a":1}']
+    decoded = JsonDecoder().decode(
+        messages([*values, b'{"a":' + b"9" * 5000 + b"}", b'{"a":"' + b"1" * 30 + b'"}'])
+    )
+    (group,) = decoded.groups
+    rows = [{"a": 123456789012345678901234567890}, {"a": [-(2**64)], "b": 1.5}, {"a": 1}, {"a": "1" * 30}]
+    assert group.rows == rows
+    assert list(map(repr, group.rows)) == list(map(repr, rows))
+    assert list(decoded.errors) == [3]

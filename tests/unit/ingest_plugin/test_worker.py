@@ -1,19 +1,21 @@
 """The whole of ingest over fakes: what ends up in the table, and what stops a topic."""
 
 import datetime
+import itertools
 from typing import Any
 
 import orjson
 import pytest
 from structlog.testing import capture_logs
 
+from ingest_plugin.decode.json import JsonDecoder
 from ingest_plugin.kafka import TopicPartition
 from table_format.catalog import LoadedTable
 from table_format.commit.append import append
 from table_format.commit.change import Change
 from table_format.commit.expire import expire
 from table_format.commit.retry import commit_with_retry
-from table_format.errors import CommitStateUnknown, Unavailable
+from table_format.errors import CommitStateUnknown, NoSuchFile, Unavailable
 from table_format.ident import TableIdent
 from table_format.io.faults import Failing, Rule
 from table_format.metadata.document import TableMetadata
@@ -732,3 +734,83 @@ def test_a_batch_load_of_a_topic_that_is_not_there_ends() -> None:
     lab = Lab()
     lab.cluster.delete("flights")
     assert stopped(lab) == "the topic does not exist"
+
+
+def test_a_field_named_like_our_column_in_other_case_is_one_dead_letter() -> None:
+    lab = Lab()
+    lab.json({"n": 1}, {"_KAFKA_Metadata": 1, "n": 2}, {"n": 3})
+    assert lab.run().stopped == {}
+    assert lab.values("n") == [1, 3]
+    assert [row["offset"] for row in lab.dead_letters()] == [1]
+
+
+def test_fields_whose_dotted_path_another_column_has_are_dead_letters() -> None:
+    lab = Lab()
+    lab.json({"a.b": 1}, {"a": {"b": 2}}, {"_kafka_metadata.offset": 3}, {"a": {"c": 4}})
+    assert lab.run().stopped == {}
+    assert [row["a.b"] for row in lab.rows()] == [1, None]
+    assert [row["offset"] for row in lab.dead_letters()] == [1, 2]
+
+
+def test_a_store_that_fails_while_dead_letters_are_closed_loses_nothing() -> None:
+    lab = Lab()
+    lab.json({"a": 1})
+    lab.cluster.produce(lab.topic, b"{")
+    failing = Failing(lab.store, [Rule(methods=frozenset({"close_output"}), pattern="parquet", nth=2)])
+    lab.store = failing
+    assert lab.run().stopped == {}
+    assert lab.values("a") == [1]
+    assert [row["offset"] for row in lab.dead_letters()] == [1]
+
+
+def test_a_fault_of_ours_stops_one_topic_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab()
+    lab.cluster.create("other")
+    lab.document["topics"]["other"] = {**lab.keys, "convert.value.type": "string"}
+    lab.json({"a": 1})
+    lab.cluster.produce("other", b"x")
+
+    def broken(*_: object) -> None:
+        raise KeyError("never thought of")
+
+    monkeypatch.setattr(JsonDecoder, "decode", broken)
+    assert lab.run().stopped == {"flights": "unexpected KeyError: 'never thought of'"}
+    assert len(lab.rows(TableIdent.of("demo", "other"))) == 1
+
+
+def test_partitions_added_while_running_are_read() -> None:
+    lab = Lab()
+    lab.json({"a": 1})
+    turns = itertools.count()
+
+    def should_stop() -> bool:
+        turn = next(turns)
+        if turn == 3:
+            lab.cluster.topics[lab.topic].logs.append([])
+            lab.json({"a": 2}, partition=1)
+        return turn > 300
+
+    assert lab.run(exit_at_end=False, should_stop=should_stop).stopped == {}
+    assert sorted(lab.values("a")) == [1, 2]
+
+
+@pytest.mark.parametrize("moves_on", [True, False])
+def test_a_table_version_expired_while_it_was_read(moves_on: bool) -> None:
+    """A process that slept may have loaded a version whose manifest list is gone."""
+    lab = Lab()
+    lab.json({"a": 1})
+    lab.run()
+    lab.json({"a": 2})
+
+    def gone() -> NoSuchFile:
+        if moves_on:
+            foreign(lab)
+        return NoSuchFile("no such file")
+
+    lab.store = Failing(lab.store, [Rule(pattern="/snap-", error=gone)])
+    stopped = lab.run().stopped
+    if moves_on:
+        assert stopped == {}
+        assert [value for value in lab.values("a") if value] == [1, 2]
+    else:
+        assert stopped == {"flights": "no such file"}
