@@ -16,6 +16,7 @@ from table_format.errors import Invalid, TooLarge
 from table_format.jsontypes import JsonObject
 
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
+_MOST_MEMBERS = 64  # each further member of a gzip body costs a copy of all that follows it
 _THREAD_FROM_BYTES = 1 << 20  # parsing less than this takes the event loop under ten milliseconds
 
 
@@ -91,6 +92,8 @@ def _gunzip(body: bytes, limit: int) -> bytes:
     room = limit
     try:
         while body:
+            if len(parts) == _MOST_MEMBERS:
+                raise Invalid(f"Malformed request: the gzip body has more than {_MOST_MEMBERS} members")
             member = zlib.decompressobj(_GZIP_WINDOW)
             parts.append(member.decompress(body, room + 1))
             room -= len(parts[-1])

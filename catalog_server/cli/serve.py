@@ -20,6 +20,7 @@ from catalog_server.app import create_app
 from catalog_server.bootstrap import build, serve_lock
 from catalog_server.cli.client import without_client_variables
 from catalog_server.cli.output import CannotStart, print_line
+from catalog_server.cli.protocol import BoundedHeads
 from catalog_server.cli.supervise import STDIN_FLAG, Child, when_stdin_ends
 from catalog_server.settings import Settings, StartError, load
 from catalog_server.telemetry import configure_logging
@@ -195,11 +196,12 @@ async def _answer(
     try:
         config = uvicorn.Config(
             create_app(platform),
-            http="httptools",
+            http=BoundedHeads,
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             backlog=_BACKLOG,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=max(1, round(settings.server.drain_seconds)),

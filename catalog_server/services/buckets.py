@@ -61,7 +61,7 @@ class BucketService:
             AlreadyExists: the name is taken, or the location overlaps another bucket's.
         """
         names.check_bucket(name)
-        at = strip_slash(location or join(self._root, name))
+        at = strip_slash(locations.three_slashes(location or join(self._root, name)))
         locations.check_text(at)
         return await self._database.write(_create, name, at, dict(properties or {}), self._clock.now_ms())
 

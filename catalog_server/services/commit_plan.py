@@ -3,8 +3,9 @@
 Nothing is read or written here; everything refused here is refused before anything was written.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from catalog_server.services import locations
 from catalog_server.services.documents import Document
@@ -20,6 +21,9 @@ from table_format.metadata import requirements, updates
 from table_format.metadata.document import TableMetadata
 
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
+
+_LONG_FROM_BYTES = 128 * 1024
+_LONG_FROM_NODES = 3_000
 
 # Update action -> (member with the file, key of its path). Engines put these files where the table says.
 _FILES_IN_UPDATES = {
@@ -83,6 +87,7 @@ def plan(change: TableChange, current: Current, around: Surroundings) -> Planned
         RequirementFailed, CommitFailed: it does not hold on the current table.
         Invalid: it is wrong, or sends files to a place outside the bucket.
     """
+    change = replace(change, updates=[_three_slashes(update) for update in change.updates])
     if current.row is None or current.base is None:
         metadata = _born(change, around)
     else:
@@ -105,6 +110,22 @@ def plan(change: TableChange, current: Current, around: Surroundings) -> Planned
         new_places=new_places,
         jobs=_wanted_jobs(current, metadata),
     )
+
+
+def takes_long(change: TableChange, current: Current) -> bool:
+    """Whether planning would hold up the event loop for longer than handing it to a thread takes."""
+    if current.base is not None and len(current.base.raw) >= _LONG_FROM_BYTES:
+        return True
+    waiting: list[Any] = [change.updates]
+    room = _LONG_FROM_NODES
+    while waiting and room > 0:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            waiting.extend(node.values())
+        elif isinstance(node, list | tuple):
+            waiting.extend(node)
+        room -= 1
+    return bool(waiting)
 
 
 def is_creation(change: TableChange) -> bool:
@@ -140,10 +161,26 @@ def _born(change: TableChange, around: Surroundings) -> TableMetadata:
 
 def _check_files(changes: Sequence[JsonObject], bucket_location: str) -> None:
     for update in changes:
-        member, key = _FILES_IN_UPDATES.get(update["action"], ("", ""))
-        path = (update.get(member) or {}).get(key) if member else None
-        if path is not None and not locations.is_inside(bucket_location, path):
-            raise Invalid(f"file {path!r} is not inside the table bucket's location {bucket_location}")
+        for path in _files_in(update):
+            if not locations.is_inside(bucket_location, path):
+                raise Invalid(f"file {path!r} is not inside the table bucket's location {bucket_location}")
+
+
+def _files_in(update: JsonObject) -> Iterator[str]:
+    if update["action"] not in _FILES_IN_UPDATES:
+        return
+    member, key = _FILES_IN_UPDATES[update["action"]]
+    named = update.get(member) or {}
+    if named.get(key) is not None:
+        yield named[key]
+    yield from named.get("manifests") or []  # a snapshot of format version 1 may list them itself
+
+
+def _three_slashes(update: JsonObject) -> JsonObject:
+    location = update.get("location")
+    if update.get("action") != "set-location" or not isinstance(location, str):
+        return update
+    return {**update, "location": locations.three_slashes(location)}
 
 
 def _wanted_jobs(current: Current, metadata: TableMetadata) -> tuple[JobKind, ...]:

@@ -17,8 +17,10 @@ from catalog_server.services import commit_plan, commit_unit, locations, names
 from catalog_server.services.commit_plan import Current, Planned, Surroundings, TableChange
 from catalog_server.services.commit_queue import CommitQueues
 from catalog_server.services.commit_unit import AlreadyAnswered, LostRace, Part
+from catalog_server.services.current import load_current
 from catalog_server.services.documents import Document, DocumentCache
 from catalog_server.services.handles import Bucket, RequestKey, TableHandle
+from catalog_server.services.local_places import refuse_links
 from catalog_server.services.metadata_files import MetadataFiles
 from catalog_server.services.principals import Principal
 from catalog_server.services.replays import Replays, key_row
@@ -38,6 +40,7 @@ from table_format.errors import (
 )
 from table_format.ident import TableIdent
 from table_format.jsontypes import JsonObject
+from table_format.metadata import requirements
 from table_format.metadata.document import TableMetadata
 
 __all__ = ["CommitLimits", "CommitService", "RequestKey", "TableChange", "TableHandle"]
@@ -46,8 +49,6 @@ T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
 
-_THREAD_FROM_BYTES = 128 * 1024  # below this, planning a commit takes less time than handing it to a thread
-_THREAD_FROM_NODES = 3_000
 _BACKOFF_SECONDS = 0.02
 
 
@@ -90,6 +91,7 @@ class CommitService:
         self._limits = limits
         self._queues = CommitQueues(max_waiting=limits.queue)
         self._running: set[asyncio.Task[Any]] = set()
+        self._buckets: dict[str, Bucket] = {}  # a bucket is never moved or removed
 
     async def commit(
         self,
@@ -132,6 +134,12 @@ class CommitService:
         if len(set(idents)) < len(idents):
             raise Invalid("a transaction must not name a table twice")
         request = _Request(principal=principal, bucket=self.bucket(bucket), changes=tuple(changes), key=key)
+        if key is None:
+            try:
+                self._refuse_stale(request)
+            except TableFormatError:
+                COMMITS.labels("refused").inc()
+                raise
         return await self._to_the_end(self._commit(request))
 
     async def create(
@@ -188,10 +196,13 @@ class CommitService:
         Raises:
             NoSuchWarehouse: there is none.
         """
+        known = self._buckets.get(name)
+        if known is not None:
+            return known
         found = self._database.hot(pointers.bucket_location, name)
         if found is None:
             raise NoSuchWarehouse(f"Table bucket does not exist: {name}")
-        return Bucket(id=found[0], name=name, location=found[1])
+        return self._buckets.setdefault(name, Bucket(id=found[0], name=name, location=found[1]))
 
     async def replayed(
         self, principal: Principal, bucket: Bucket, key: RequestKey
@@ -234,12 +245,22 @@ class CommitService:
             COMMITS.labels(outcome).inc()
             COMMIT_SECONDS.observe(self._clock.monotonic() - started)
 
+    def _refuse_stale(self, request: _Request) -> None:
+        """Refuse what does not hold on the tables as they are now; asked before a turn is waited for, and after."""
+        for change in request.changes:
+            row = self._database.hot(pointers.read, request.bucket.name, change.ident)
+            base = None if row is None else self._documents.peek(row.metadata_location)
+            if base is None:
+                return  # the plan will tell
+            requirements.check(change.requirements, base.metadata)
+
     async def _commit(self, request: _Request) -> list[TableHandle]:
         bucket = request.bucket
         async with self._queues.turn(bucket.id, [change.ident for change in request.changes]):
             answered = await self._replays.find(request.principal, bucket, request.key)
             if answered is not None:
                 return answered
+            self._refuse_stale(request)
             for attempt in range(self._limits.attempts):
                 if attempt:
                     await asyncio.sleep(self._ids.jitter(0, _BACKOFF_SECONDS * 2**attempt))
@@ -284,8 +305,8 @@ class CommitService:
         return answered
 
     async def _plan(self, bucket: Bucket, change: TableChange) -> Planned:
-        row = self._database.hot(pointers.read, bucket.name, change.ident)
-        base = None if row is None else await self._documents.load(row.metadata_location)
+        found = await load_current(self._database, self._documents, bucket.name, change.ident)
+        row, base = found or (None, None)
         layers = () if row is None else self._database.hot(pointers.policy_layers, row)
         current = Current(row=row, base=base, layers=layers)
         around = Surroundings(
@@ -298,11 +319,11 @@ class CommitService:
         def work() -> Planned:
             return commit_plan.plan(change, current, around)
 
-        large = base is not None and len(base.raw) >= _THREAD_FROM_BYTES
-        planned = await self.in_thread(work) if large or _many_nodes(change.updates) else work()
+        planned = await self.in_thread(work) if commit_plan.takes_long(change, current) else work()
         if planned.new_places:
             # The swap checks again; this is so that nothing is written to another table's place.
             await self._database.read(tables.refuse_overlap, planned.new_places, row.id if row else None)
+            await self.in_thread(lambda: refuse_links(bucket.location, planned.new_places))
         return planned
 
     def _fresh_location(self, bucket: Bucket, change: TableChange) -> str:
@@ -370,20 +391,6 @@ class CommitService:
             document=current,
             row=row,
         )
-
-
-def _many_nodes(updates: Sequence[JsonObject]) -> bool:
-    """Whether the updates are so large that applying them would hold up the event loop."""
-    waiting: list[Any] = [updates]
-    room = _THREAD_FROM_NODES
-    while waiting and room > 0:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            waiting.extend(node.values())
-        elif isinstance(node, list | tuple):
-            waiting.extend(node)
-        room -= 1
-    return bool(waiting)
 
 
 def _obsolete(part: Part) -> list[str]:

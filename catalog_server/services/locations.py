@@ -75,9 +75,21 @@ def places(metadata: TableMetadata) -> tuple[str, ...]:
     return tuple(dict.fromkeys(own))
 
 
+def three_slashes(location: str) -> str:
+    """`file:/x` as `file:///x`, the form that every client compares by; anything else as it is."""
+    if location.startswith("file:/") and not location.startswith("file://"):
+        return "file://" + location.removeprefix("file:")
+    return location
+
+
 def namespace_location(bucket_location: str, namespace: Namespace, properties: Mapping[str, str]) -> str:
     """The namespace's `location` property, or the one that follows from its name."""
-    return properties.get("location") or join(bucket_location, *(_safe(level) for level in namespace.levels))
+    given = properties.get("location")
+    return (
+        three_slashes(given)
+        if given
+        else join(bucket_location, *(_safe(level) for level in namespace.levels))
+    )
 
 
 def new_table_location(namespace_at: str, ident: TableIdent, ids: Ids) -> str:

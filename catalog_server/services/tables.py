@@ -7,8 +7,10 @@ from sqlalchemy import Connection
 
 from catalog_server.services import commit_unit, locations, names, paging
 from catalog_server.services.commits import CommitService
+from catalog_server.services.current import load_current
 from catalog_server.services.documents import Document, DocumentCache
 from catalog_server.services.handles import Bucket, RequestKey, TableHandle
+from catalog_server.services.local_places import make_table_directories, refuse_links
 from catalog_server.services.principals import Principal
 from catalog_server.store import buckets, jobs, namespaces, pointers
 from catalog_server.store import tables as rows
@@ -17,9 +19,7 @@ from catalog_server.store.keys import key_of
 from catalog_server.store.tables import TableRow
 from maintenance.ports import JobKind
 from table_format.clock import Clock, Ids
-from table_format.errors import Invalid
-from table_format.ident import Namespace, TableIdent, strip_slash
-from table_format.io.local import local_path, make_directories
+from table_format.ident import Namespace, TableIdent
 from table_format.jsontypes import JsonObject
 from table_format.metadata import create as creation
 from table_format.metadata.document import TableMetadata
@@ -81,8 +81,11 @@ class TableService:
             NoSuchTable: there is none.
             NoSuchFile: its metadata file is gone.
         """
-        row = await self.pointer(principal, bucket, ident)
-        document = await self._documents.load(row.metadata_location)
+        found = await load_current(self._database, self._documents, bucket, ident)
+        if found is None:
+            self._commits.bucket(bucket)  # a missing bucket is another error
+            raise rows.missing(ident)
+        row, document = found
         return TableHandle(
             bucket=bucket, ident=ident, metadata_location=row.metadata_location, document=document, row=row
         )
@@ -208,9 +211,12 @@ class TableService:
         locations.check_inside(owner.location, metadata_location)
         if not overwrite and self._database.hot(pointers.read, bucket, ident) is not None:
             raise rows.taken(ident)
+        await self._commits.in_thread(lambda: refuse_links(owner.location, [metadata_location]))
         # Whoever wrote this file may have done so twice; what is in memory is for files of our own.
         document = await self._documents.fetch(metadata_location)
         locations.check_metadata(owner.location, document.metadata)
+        named = locations.places(document.metadata)
+        await self._commits.in_thread(lambda: refuse_links(owner.location, named))
         handle = await self._commits.adopt(owner, ident, document, overwrite=overwrite)
         self._documents.put(document)
         return handle
@@ -220,12 +226,13 @@ class TableService:
         fresh = self._commits.fresh_location(owner, ident)  # also when not needed: it misses the namespace
         if self._database.hot(pointers.read, owner.name, ident) is not None:
             raise rows.taken(ident)
-        location = fresh if spec.location is None else three_slashes(spec.location)
+        location = fresh if spec.location is None else locations.three_slashes(spec.location)
         locations.check_inside(owner.location, location)
         metadata = await self._commits.in_thread(lambda: self._document(spec, location))
         for place in locations.places(metadata):
             locations.check_inside(owner.location, place)
         await self._database.read(rows.refuse_overlap, locations.places(metadata), None)
+        await self._commits.in_thread(lambda: refuse_links(owner.location, locations.places(metadata)))
         await self._commits.in_thread(lambda: make_table_directories(location))
         return metadata
 
@@ -239,29 +246,6 @@ class TableService:
             uuid=self._ids.uuid(),
             now_ms=self._clock.now_ms(),
         )
-
-
-def three_slashes(location: str) -> str:
-    """`file:/x` as `file:///x`, the form that every client compares by; anything else as it is."""
-    if location.startswith("file:/") and not location.startswith("file://"):
-        return "file://" + location.removeprefix("file:")
-    return location
-
-
-def make_table_directories(location: str) -> None:
-    """On a local disk, make the directories that some engines expect to find.
-
-    Raises:
-        Invalid: the disk can not hold a directory of that name.
-    """
-    if not location.startswith("file:"):
-        return
-    top = strip_slash(local_path(location))
-    try:
-        for name in ("metadata", "data"):
-            make_directories(f"{top}/{name}")
-    except OSError as error:
-        raise Invalid(f"no table can be made at {location}: {error.strerror}") from error
 
 
 def _in_namespace(

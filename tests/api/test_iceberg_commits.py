@@ -3,6 +3,7 @@
 import gzip
 import json
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -16,6 +17,7 @@ from tests.api.iceberg_client import (
     append_updates,
     assert_error,
     in_process,
+    snapshot,
 )
 
 
@@ -225,6 +227,40 @@ def test_a_repeated_idempotency_key_replays_and_another_body_is_refused(http: Ht
     assert_error(
         http.post(path, json=body, headers={"Idempotency-Key": "x" * 500}), 400, "BadRequestException"
     )
+
+
+def test_a_deeply_nested_body_with_an_idempotency_key_is_400(http: Http, catalog: Catalog) -> None:
+    levels, _ = catalog.new_table()
+    body = '{"requirements": [], "updates": [], "unknown": ' + "[" * 300 + "]" * 300 + "}"
+    answer = http.post(catalog.table(levels, "t"), content=body, headers={"Idempotency-Key": "deep"})
+    assert_error(answer, 400, "BadRequestException")
+
+
+def test_a_gzip_body_of_countless_members_is_refused_early(http: Http, catalog: Catalog) -> None:
+    started = time.monotonic()
+    body = gzip.compress(b"") * 400_000
+    answer = http.post(f"{catalog.base}/namespaces", content=body, headers={"Content-Encoding": "gzip"})
+    assert_error(answer, 400, "BadRequestException")
+    assert time.monotonic() - started < 10  # each member used to cost a copy of all that follow: a minute
+
+
+def test_manifests_that_a_v1_snapshot_lists_lie_inside_the_bucket(catalog: Catalog) -> None:
+    levels, created = catalog.new_table(properties={"format-version": "1"})
+    metadata = created["metadata"]
+    for manifest, status in (("file:///etc/passwd", 400), (f"{metadata['location']}/metadata/m.avro", 200)):
+        made = snapshot({"last-sequence-number": 0, **metadata}, 1, manifests=[manifest])
+        del made["manifest-list"], made["sequence-number"]
+        answer = catalog.commit(levels, "t", [{"action": "add-snapshot", "snapshot": made}], [])
+        assert answer.status_code == status, answer.text
+
+
+def test_set_location_is_stored_with_three_slashes(catalog: Catalog) -> None:
+    levels, created = catalog.new_table()
+    location = created["metadata"]["location"] + "-moved"
+    update = {"action": "set-location", "location": location.replace("file:///", "file:/")}
+    body = catalog.commit(levels, "t", [update], []).json()
+    assert body["metadata"]["location"] == location
+    assert body["metadata-location"].startswith(location + "/")
 
 
 def test_an_unexpected_exception_is_an_envelope_with_the_request_id(tmp_path: Any) -> None:

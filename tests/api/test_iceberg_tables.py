@@ -16,6 +16,7 @@ from tests.api.iceberg_client import (
     append_requirements,
     append_updates,
     assert_error,
+    segment,
 )
 
 
@@ -325,3 +326,29 @@ def test_malformed_creates_are_400(http: Http, catalog: Catalog, body: object) -
     levels = catalog.new_namespace()
     assert_error(http.post(catalog.tables(levels), json=body), 400, "BadRequestException")
     assert http.get(catalog.tables(levels)).json()["identifiers"] == []
+
+
+def test_a_namespace_location_of_one_slash_gives_tables_of_three(http: Http, catalog: Catalog) -> None:
+    _, created = catalog.new_table()
+    location = created["metadata"]["location"] + "-namespace"
+    body = {"namespace": ["one_slash"], "properties": {"location": location.replace("file:///", "file:/")}}
+    assert http.post(f"{catalog.base}/namespaces", json=body).status_code == 200
+    made = catalog.create(("one_slash",), "t").json()
+    assert made["metadata"]["location"].startswith(location + "/t-")
+    assert made["metadata-location"].startswith(location + "/t-")
+
+
+def test_refs_of_metadata_with_integers_beyond_64_bits(http: Http, catalog: Catalog) -> None:
+    levels, created = catalog.new_table()
+    metadata = created["metadata"]
+    for number in (1, 2):
+        metadata = catalog.commit(levels, "t", append_updates(metadata, number), []).json()["metadata"]
+    path = Path(f"{metadata['location'].removeprefix('file://')}/metadata/odd.metadata.json")
+    path.write_text(json.dumps({**metadata, "unknown": 10**30}), encoding="utf-8")
+    register = f"{catalog.base}/namespaces/{segment(*levels)}/register"
+    adopted = {"name": "t", "metadata-location": f"file://{path}", "overwrite": True}
+    assert http.post(register, json=adopted).status_code == 200
+    answer = http.get(catalog.table(levels, "t") + "?snapshots=refs")
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["metadata"]["unknown"] == 10**30
+    assert [kept["snapshot-id"] for kept in answer.json()["metadata"]["snapshots"]] == [2]

@@ -1,5 +1,6 @@
 """The management API: every route's answer and its problem documents."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,7 @@ def test_odd_policy_requests(http: Http) -> None:
     path = "/api/v1/buckets/default/policies/icebergCompaction"
     assert_problem(http.put(path, content=b"{"), 400, "invalid")
     assert_problem(http.put(path, json={}, headers={"If-Match": "nonsense"}), 400, "invalid")
+    assert_problem(http.put(path, json={}, headers={"If-Match": "9" * 5000}), 400, "invalid")
     assert_problem(http.put("/api/v1/buckets/default/policies/nonsense", json={}), 400, "invalid")
     assert_problem(http.put("/api/v1/buckets/nowhere/policies/icebergCompaction", json={}), 404, "not-found")
     assert_problem(http.put(path, content=b"x" * (33 << 20)), 413, "invalid")
@@ -201,6 +203,8 @@ def test_odd_job_requests(http: Http, catalog: Catalog) -> None:
     assert_problem(http.get(f"/api/v1/jobs/{2**64}"), 400, "invalid")
     assert_problem(http.get("/api/v1/jobs?pageSize=0"), 400, "invalid")
     assert_problem(http.get("/api/v1/jobs?pageToken=nonsense"), 400, "invalid")
+    beyond = base64.urlsafe_b64encode(json.dumps(["jobs", str(2**64)]).encode()).decode()
+    assert_problem(http.get(f"/api/v1/jobs?pageToken={beyond}"), 400, "invalid")
 
 
 @pytest.mark.parametrize("raw", ["%ff", "%00", "%zz", "%1F"])

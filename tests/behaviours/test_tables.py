@@ -1,5 +1,6 @@
 """What clients may rely on about tables, but for commits."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +85,6 @@ async def test_create_needs_its_namespace(platform: Platform, memory: MemoryObje
 async def test_two_servers_that_create_one_name_make_one_table(
     start: Starter, platform: Platform, memory: MemoryObjectStore
 ) -> None:
-    import asyncio
-
     async with start() as second:
         outcomes = await asyncio.gather(
             *(
@@ -129,6 +128,47 @@ async def test_a_missing_metadata_file_says_so(
             await fresh.tables.load(ANONYMOUS, "default", T)
 
 
+async def test_metadata_replaced_and_deleted_while_it_is_read_is_read_anew(
+    platform: Platform, start: Starter, table: TableHandle, faults: list[Rule]
+) -> None:
+    """The pointer was read, then commits of another server deleted what it named: that is no missing table."""
+    loop = asyncio.get_running_loop()
+
+    def replaced() -> BaseException:
+        asyncio.run_coroutine_threadsafe(commit(platform, T, *append(table.metadata, 1)), loop).result(30)
+        return NoSuchFile("deleted after a later commit")
+
+    async with start() as other:
+        faults.append(Rule(methods=frozenset({"head"}), pattern=str(table.metadata_location), error=replaced))
+        loaded = await other.tables.load(ANONYMOUS, "default", T)
+        assert loaded.metadata.current_snapshot_id == 1
+
+
+async def test_a_place_behind_a_symbolic_link_is_refused(tmp_path: Path) -> None:
+    platform = build(load(None, {}, {"server.data_dir": tmp_path / "data"}))
+    await platform.start()
+    try:
+        await platform.namespaces.create(ANONYMOUS, "default", Namespace(("ns",)), {})
+        first = await create(platform, T)
+        warehouse = tmp_path / "data" / "warehouse"
+        (warehouse / "out").symlink_to(tmp_path)
+        (warehouse / "alias").symlink_to(first.metadata.location.removeprefix("file://"))
+        for place in (f"file://{warehouse}/out/t", f"file://{warehouse}/alias"):
+            with pytest.raises(Invalid, match="symbolic link"):
+                await create(platform, U, location=place)
+            for update in (
+                {"action": "set-location", "location": place},
+                {"action": "set-properties", "updates": {"write.data.path": place}},
+            ):
+                with pytest.raises(Invalid, match="symbolic link"):
+                    await commit(platform, T, [], [update])
+        with pytest.raises(Invalid, match="symbolic link"):
+            await register(platform, U, f"file://{warehouse}/alias/metadata/x.metadata.json")
+        assert not (tmp_path / "t").exists()
+    finally:
+        await platform.close()
+
+
 async def test_a_store_that_is_away_is_unavailable_and_then_fine(
     start: Starter, table: TableHandle, faults: list[Rule]
 ) -> None:
@@ -143,8 +183,6 @@ async def test_a_store_that_is_away_is_unavailable_and_then_fine(
 async def test_concurrent_loads_read_the_file_once(
     start: Starter, table: TableHandle, faults: list[Rule]
 ) -> None:
-    import asyncio
-
     once = Rule(methods=frozenset({"get"}), nth=10**9)
     faults.append(once)
     async with start() as fresh:

@@ -158,6 +158,18 @@ def test_a_40_mb_body_and_other_nonsense_over_real_http(tmp_path: Path) -> None:
         assert requests.get(f"{server.iceberg}/v1/config", timeout=30).status_code == 200
 
 
+def test_a_head_without_end_does_not_fill_the_memory(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        host, _, port = server.url.removeprefix("http://").partition(":")
+        for start, more in ((b"GET /", b"a" * 65536), (b"GET / HTTP/1.1\r\n", b"X: y\r\n" * 8192)):
+            with socket.create_connection((host, int(port)), timeout=30) as link:
+                link.sendall(start)
+                with pytest.raises(OSError, match=r"reset|pipe|aborted"):  # noqa: PT012
+                    for _ in range(1024):
+                        link.sendall(more)
+        assert requests.get(f"{server.url}/health/live", timeout=30).ok
+
+
 def test_32_writers_append_10_times_each_and_nothing_is_lost_or_double(tmp_path: Path) -> None:
     writers, appends = 32, 10
     with serving(tmp_path) as server:

@@ -60,7 +60,7 @@ class Call:
         """The Idempotency-Key, bound to this very request.
 
         Raises:
-            Invalid: longer than any sensible key.
+            Invalid: longer than any sensible key, or the body nests too deeply to be compared.
         """
         key = self.request.headers.get("idempotency-key", "").strip()
         if not key:
@@ -70,7 +70,10 @@ class Call:
         digest = hashlib.blake2b(digest_size=16)
         for part in (self.request.method, *self.names.raw.values()):
             digest.update(part.encode("utf-8", "surrogateescape") + b"\0")
-        digest.update(orjson.dumps(self.body, option=orjson.OPT_SORT_KEYS))
+        try:
+            digest.update(orjson.dumps(self.body, option=orjson.OPT_SORT_KEYS))
+        except orjson.JSONEncodeError:
+            raise Invalid("Malformed request: with an Idempotency-Key it must not nest so deeply") from None
         return RequestKey(key=key, fingerprint=digest.hexdigest())
 
 

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from catalog_server.api.bodies import accepted_encoding, compress
 from catalog_server.services.documents import Document
 from catalog_server.services.tables import TableHandle
+from table_format.metadata.document import TableMetadata
 
 ALL, REFS = "all", "refs"
 _COMPRESS_FROM_BYTES = 32 * 1024
@@ -78,7 +79,7 @@ def _only_refs(document: Document) -> Callable[[bytes], bytes]:
         kept = [snapshot for snapshot in metadata.snapshots if snapshot["snapshot-id"] in referenced]
         if len(kept) == len(metadata.snapshots):
             return raw
-        return orjson.dumps({**metadata.document, "snapshots": kept})
+        return TableMetadata({**metadata.document, "snapshots": kept}).to_bytes()
 
     return narrowed
 

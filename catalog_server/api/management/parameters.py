@@ -13,7 +13,7 @@ from table_format.errors import Invalid
 from table_format.ident import Namespace
 
 PAGE_LIMIT = 1000
-_LARGEST_ID = 2**63 - 1
+_DIGITS = 18  # a version of more would not fit the database
 
 
 def _platform(request: Request) -> Platform:
@@ -52,7 +52,7 @@ def _if_version(
     if if_match is None or if_match.strip() == "*":
         return None
     version = if_match.strip().removeprefix("W/").strip('"')
-    if not (version.isascii() and version.isdigit()) or int(version) > _LARGEST_ID:
+    if not (version.isascii() and version.isdigit() and len(version) <= _DIGITS):
         raise Invalid(f'If-Match must be an ETag of this API such as "3", not {if_match!r}')
     return int(version)
 

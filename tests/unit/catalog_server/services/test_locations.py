@@ -3,7 +3,7 @@
 import pytest
 
 from catalog_server.services import locations
-from catalog_server.services.tables import three_slashes
+from catalog_server.services.locations import three_slashes
 from table_format.clock import SystemIds
 from table_format.errors import Invalid
 from table_format.ident import Namespace, TableIdent
