@@ -22,7 +22,8 @@ from table_format.write.metrics import Leaf, count_nans, leaves, metrics
 MEBIBYTE = 1024 * 1024
 _CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "brotli": "brotli", "lz4": "lz4"}
 _CODECS |= {"uncompressed": "none", "none": "none"}
-_LEVELS = {"zstd": 3, "gzip": 6, "brotli": 4}
+# codec -> (default, lowest, highest level)
+_LEVELS = {"zstd": (3, -7, 22), "gzip": (6, 1, 9), "brotli": (4, 0, 11)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +49,6 @@ class FileOptions:
         if codec not in _CODECS:
             known = ", ".join(sorted(_CODECS))
             raise Invalid(f"write.parquet.compression-codec is {codec!r}; choose one of {known}")
-        level = None
-        if codec in _LEVELS:
-            level = _positive(properties, "write.parquet.compression-level", _LEVELS[codec])
         return cls(
             schema=schema,
             arrow=to_arrow(schema),
@@ -58,7 +56,7 @@ class FileOptions:
             row_group_bytes=_positive(properties, "write.parquet.row-group-size-bytes", 128 * MEBIBYTE),
             parquet={
                 "compression": _CODECS[codec],
-                "compression_level": level,
+                "compression_level": _level(properties, codec),
                 "data_page_size": _positive(properties, "write.parquet.page-size-bytes", MEBIBYTE),
                 "dictionary_pagesize_limit": _positive(
                     properties, "write.parquet.dict-size-bytes", 2 * MEBIBYTE
@@ -70,6 +68,21 @@ class FileOptions:
                 "store_schema": False,
             },
         )
+
+
+def _level(properties: Mapping[str, str], codec: str) -> int | None:
+    """The compression level; -1 means the codec's default, as other writers take it."""
+    if codec not in _LEVELS:
+        return None
+    default, lowest, highest = _LEVELS[codec]
+    text = properties.get("write.parquet.compression-level", "null").strip()
+    if text in ("null", "-1"):
+        return default
+    if not text.isascii() or not text.removeprefix("-").isdigit() or not lowest <= int(text) <= highest:
+        raise Invalid(
+            f"write.parquet.compression-level is {text!r}; {codec} takes {lowest} to {highest}, -1 is its default"
+        )
+    return int(text)
 
 
 def _positive(properties: Mapping[str, str], key: str, default: int) -> int:

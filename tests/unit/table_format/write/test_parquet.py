@@ -15,6 +15,7 @@ from table_format.io.faults import Failing, Rule
 from table_format.io.memory import MemoryObjectStore
 from table_format.metadata.document import TableMetadata
 from table_format.write import parquet
+from table_format.write.files import FileOptions
 from table_format.write.parquet import TableWriter
 from tests.fakes.clock import CountingIds, ManualClock
 
@@ -195,6 +196,20 @@ def test_codec_page_index_and_statistics(store):
 def test_a_property_without_sense_is_named(store, properties):
     with pytest.raises(Invalid, match=r"write\.parquet\."):
         writer(store, table(schema(a="long"), **properties))
+
+
+@pytest.mark.parametrize(("level", "given"), [("-1", 3), ("null", 3), ("19", 19), ("-5", -5)])
+def test_compression_levels_as_other_writers_take_them(level, given):
+    properties = {"write.parquet.compression-level": level}
+    options = FileOptions.of({"type": "struct", "fields": []}, properties)
+    assert options.parquet["compression_level"] == given
+
+
+@pytest.mark.parametrize("level", ["23", "-8", "x", "", "1.5", "²"])
+def test_compression_levels_without_sense_are_named(level):
+    properties = {"write.parquet.compression-level": level}
+    with pytest.raises(Invalid, match="zstd takes -7 to 22"):
+        FileOptions.of({"type": "struct", "fields": []}, properties)
 
 
 def test_arguments_without_sense_are_refused(store):
