@@ -9,7 +9,20 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, exists, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    case,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from catalog_server.store.keys import namespace_of
 from catalog_server.store.schema import buckets, jobs
@@ -178,7 +191,7 @@ def claim(
             jobs.c.kind.in_(list(kinds)),
             or_(jobs.c.dry_run, ~busy),
         )
-        .order_by(jobs.c.priority.desc(), jobs.c.run_after_ms, jobs.c.id)
+        .order_by(jobs.c.priority.desc(), _waiting_since(), jobs.c.id)
         .limit(1)
     ).scalar_one_or_none()
     if job_id is None:
@@ -305,6 +318,12 @@ def unpurged_locations(connection: Connection, kind: str, except_table_uuid: str
     return [row.payload["location"] for row in rows if "location" in row.payload]
 
 
+def _waiting_since() -> ColumnElement[int]:
+    """Since when a job could have run: by `run_after` alone, jobs of commits (0) would pass all retries for ever."""
+    postponed = jobs.c.run_after_ms > jobs.c.created_at_ms
+    return case((postponed, jobs.c.run_after_ms), else_=jobs.c.created_at_ms)
+
+
 def _back_to_queue(connection: Connection, row: JobRow, error: str, run_after_ms: int, now_ms: int) -> None:
     # The interrupted job may hold a saved plan, the one queued meanwhile can not: the older one goes on.
     twin = _queued_twin(connection, row.table_uuid, row.kind, row.dry_run)
@@ -315,7 +334,7 @@ def _back_to_queue(connection: Connection, row: JobRow, error: str, run_after_ms
             .where(jobs.c.id == twin.id)
             .values(
                 state=JobState.DONE,
-                report={"outcome": "skipped", "reason": reason, "figures": {}, "again": False},
+                report={"outcome": "skipped", "reason": reason, "figures": {}, "againAfterMs": None},
                 finished_at_ms=now_ms,
             )
         )

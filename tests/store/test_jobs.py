@@ -241,3 +241,11 @@ def test_a_run_asked_for_now_brings_a_postponed_one_forward(connection: Connecti
     by_person = jobs.enqueue(connection, jobs.urgent(birth(), dry_run=False), 120)
     assert (by_person.id, by_person.run_after_ms, by_person.priority) == (postponed.id, 0, 10)
     assert must_claim(connection, now_ms=130).id == postponed.id
+
+
+def test_jobs_of_commits_do_not_pass_a_retry_that_waits_longer(connection: Connection) -> None:
+    retry = jobs.enqueue(connection, replace(birth(table="a"), run_after_ms=150), 100)
+    by_commit = jobs.enqueue(connection, birth(table="b"), 200)
+
+    assert must_claim(connection, now_ms=300).id == retry.id
+    assert must_claim(connection, now_ms=300).id == by_commit.id
