@@ -14,6 +14,8 @@ MAX_DEPTH = 32
 """Levels of nesting inside one record; what lies deeper is refused, not flattened."""
 MAX_COLUMNS = 2000
 """Fields of one struct; a topic that uses values as field names must not grow a table without end."""
+MAX_FIELDS = 10_000
+"""Columns of one table at all depths, up to which new ones are added."""
 
 
 def columns_of(rows: Sequence[Row]) -> dict[str, Sequence[Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from ingest_plugin.bind.columns import MAX_COLUMNS, MAX_DEPTH, columns_of, resolve
+from ingest_plugin.bind.columns import MAX_COLUMNS, MAX_DEPTH, MAX_FIELDS, columns_of, resolve
 from ingest_plugin.decode.values import Row
 from table_format.jsontypes import JsonObject
 from table_format.schema.types import JsonType
@@ -41,7 +41,8 @@ def observe_rows(
         }
         for name, field in fields.items()
     ]
-    new = [name for name in columns if meant[name] is None and name]
+    # Some engines end a name at a zero byte.
+    new = [name for name in columns if meant[name] is None and name and "\0" not in name]
     room = MAX_COLUMNS - len(result) if grow and depth < MAX_DEPTH else 0
     result.extend(
         {"name": name, "required": False, "type": _observe(columns[name], None, grow, depth)}
@@ -65,7 +66,7 @@ def _by_meaning(
 def without_clashes(struct: JsonObject, known: JsonObject) -> JsonObject:
     """The observed struct without new fields whose dotted path another column has: `a.b` beside a `b` inside `a`.
 
-    Catalogs find columns by such paths and refuse a schema that has one twice.
+    Catalogs find columns by such paths and refuse a schema that has one twice. Nor is the table let grow without end.
     """
     result: JsonObject = _unclashing(struct, known, "", set(_paths(known, "")))
     return result
@@ -92,7 +93,7 @@ def _unclashing(seen: Any, known: Any, prefix: str, taken: set[str]) -> Any:
 
 def _claimed(kind: JsonType, path: str, taken: set[str]) -> JsonType | None:
     """The type of a new field, its paths taken; None when its own path, or that of its elements, was taken before."""
-    if path in taken:
+    if path in taken or len(taken) >= MAX_FIELDS:
         return None
     taken.add(path)
     if isinstance(kind, str):

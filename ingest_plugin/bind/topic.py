@@ -19,7 +19,7 @@ from ingest_plugin.decode.values import DataError, Group, invalid, unmappable
 from ingest_plugin.kafka import Message
 from ingest_plugin.partition_by import spec_of
 from ingest_plugin.settings import METADATA_COLUMN, TopicSettings, ValueFormat
-from ingest_plugin.write.dead_letters import micros_of
+from ingest_plugin.write.dead_letters import MAX_MILLIS, micros_of
 from table_format.catalog import LoadedTable, TableCatalog
 from table_format.clock import Clock, Ids
 from table_format.jsontypes import JsonObject
@@ -265,8 +265,7 @@ def _metadata_array(messages: Sequence[Message]) -> ArrowArray:
 
 def _timestamps(messages: Sequence[Message]) -> ArrowArray:
     stamps = [message.timestamp() for message in messages]
-    if all(stamp[0] for stamp in stamps) and min(stamp[1] for stamp in stamps) >= 0:
-        return pa.array([stamp[1] for stamp in stamps], pa.timestamp("ms", "UTC")).cast(
-            pa.timestamp("us", "UTC")
-        )
+    millis = [stamp[1] for stamp in stamps]
+    if all(stamp[0] for stamp in stamps) and min(millis) >= 0 and max(millis) <= MAX_MILLIS:
+        return pa.array(millis, pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
     return pa.array([micros_of(message) for message in messages], pa.timestamp("us", "UTC"))

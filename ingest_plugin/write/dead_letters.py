@@ -26,6 +26,8 @@ from table_format.jsontypes import JsonObject
 from table_format.schema.arrow import arrow_primitive
 from table_format.schema.types import parse_primitive
 
+MAX_MILLIS = (2**63 - 1) // 1000
+"""The latest timestamp that fits in microseconds; producers can set any."""
 _COLUMNS = {
     "topic": "string",
     "partition": "int",
@@ -142,9 +144,9 @@ def _batch(letters: Sequence[tuple[Message, DataError]]) -> pa.RecordBatch:
 
 
 def micros_of(message: Message) -> int | None:
-    """The record's timestamp in microseconds, if it has one."""
+    """The record's timestamp in microseconds, if it has one that a column can hold."""
     kind, millis = message.timestamp()
-    return None if kind == NO_TIMESTAMP or millis < 0 else millis * 1000
+    return millis * 1000 if kind != NO_TIMESTAMP and 0 <= millis <= MAX_MILLIS else None
 
 
 def headers_text(message: Message) -> str | None:

@@ -12,11 +12,12 @@ import fastavro
 import orjson
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from ingest_plugin.assembly import assemble, broker_of
 from ingest_plugin.confluent import ConfluentBroker
 from ingest_plugin.kafka import Broker
+from ingest_plugin.kafka import TopicPartition as Place
 from ingest_plugin.settings import KafkaSettings, load
 from ingest_plugin.worker import Worker
 from table_format.clock import SystemClock, SystemIds
@@ -270,3 +271,27 @@ def test_records_deleted_before_they_were_ingested_stop_with_a_reason(site: Site
         future.result(20)
     (reason,) = site.run().stopped.values()
     assert "records 10 to 14 were deleted from the log" in reason
+
+
+def test_partitions_added_to_a_topic_are_discovered(broker: str) -> None:
+    harness = RealHarness(broker, "all")
+    reader = harness.broker()
+    reader.open([harness.topic], lambda _places, _lost: None)
+    assert len(reader.poll(1, 0.1).assigned) == 2
+    reader.discover()
+    assert list(reader.poll(1, 0.1).assigned) == []
+    admin = AdminClient({"bootstrap.servers": broker})
+    admin.create_partitions([NewPartitions(harness.topic, 3)])[harness.topic].result(20)
+    added: list[Place] = []
+    end = time.monotonic() + 20
+    while not added and time.monotonic() < end:
+        reader.discover()
+        added += reader.poll(1, 0.1).assigned
+    assert added == [Place(harness.topic, 2)]
+    harness.produce(2, [b"x"])
+    reader.start({added[0]: 0})
+    found = []
+    while not found and time.monotonic() < end:
+        found += reader.poll(10, 0.2).messages
+    assert [message.value() for message in found] == [b"x"]
+    reader.close()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ingest_plugin.bind.columns import MAX_COLUMNS, MAX_DEPTH, columns_of, is_blank
+from ingest_plugin.bind.columns import MAX_COLUMNS, MAX_DEPTH, MAX_FIELDS, columns_of, is_blank
 from ingest_plugin.bind.compile import Binder
 from ingest_plugin.bind.observe import observe_rows, without_clashes
 from ingest_plugin.bind.typetext import parse_type
@@ -369,3 +369,15 @@ def test_a_value_nested_a_thousand_levels_is_refused_with_a_short_reason() -> No
     for _ in range(sys.getrecursionlimit()):
         deep = [deep]
     assert len(refusal("long", deep)) < 120
+
+
+def test_a_table_does_not_grow_without_end_at_any_depth() -> None:
+    row = {f"a{i}": {f"b{j}": 1 for j in range(200)} for i in range(200)}
+    empty = struct_of({})
+    found = without_clashes(observe_rows(columns_of([row]), empty, grow=True), empty)
+    assert len(list(_paths(found, ""))) == MAX_FIELDS
+
+
+def test_a_name_with_a_zero_byte_is_no_new_column() -> None:
+    """DuckDB would see two columns `a`."""
+    assert observed({"a\0b": 1, "a\0c": 2, "a": 3}) == {"a": "long"}

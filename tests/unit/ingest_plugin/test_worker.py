@@ -814,3 +814,12 @@ def test_a_table_version_expired_while_it_was_read(moves_on: bool) -> None:
         assert [value for value in lab.values("a") if value] == [1, 2]
     else:
         assert stopped == {"flights": "no such file"}
+
+
+def test_a_record_timestamp_that_no_column_holds_is_null() -> None:
+    lab = Lab()
+    for value in (b'{"a":1}', b"{"):
+        lab.cluster.produce(lab.topic, value, timestamp_ms=2**62)
+    assert lab.run().stopped == {}
+    assert [row["_kafka_metadata"]["timestamp"] for row in lab.rows()] == [None]
+    assert [row["timestamp"] for row in lab.dead_letters()] == [None]
