@@ -3,9 +3,12 @@
 Not here: what is logged or counted where. The registry is per process.
 """
 
+import contextlib
+import io
 import logging
 import sys
 from dataclasses import dataclass
+from typing import TextIO, cast
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -79,12 +82,28 @@ METRICS: tuple[Metric, ...] = (
 """Every metric by its public name; a test holds this list and the registry together."""
 
 
+class _StandardError(io.TextIOBase):
+    """Standard error for log lines. On a full disk or a closed pipe a line is lost, never the work that logged it."""
+
+    def write(self, text: str) -> int:
+        """Write what can be written."""
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush what can be flushed."""
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
+
+
 def configure_logging(level: str, form: str) -> None:
     """Send log lines of this process to standard error.
 
     `form` is `json`, `text`, or `auto`: text on a terminal, else json.
     """
     number = getattr(logging, level.upper())
+    stream = cast("TextIO", _StandardError())
     as_text = form == "text" or (form == "auto" and sys.stderr.isatty())
     renderer: structlog.typing.Processor = (
         structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
@@ -102,12 +121,12 @@ def configure_logging(level: str, form: str) -> None:
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(stream),
         cache_logger_on_first_use=True,
     )
     # Libraries log through the standard library: the same lines, warnings and worse only.
     formatter = structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processor=renderer)
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers = [handler]

@@ -5,6 +5,7 @@ not wait for the server's own modules.
 """
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
 
@@ -60,10 +61,24 @@ def main() -> None:
     """Run the command line: exit code 0, 1 for a failed operation, 2 for a wrong call or start."""
     wanted = sys.argv[1] if len(sys.argv) > 1 else None
     try:
+        _check_arguments(sys.argv)
         build_app(wanted)(prog_name="frazil")
     except Failed as error:
         remark(f"frazil: {error}")
         sys.exit(error.exit_code)
+
+
+def _check_arguments(arguments: Sequence[str]) -> None:
+    """Names and paths become URLs, which are UTF-8.
+
+    Raises:
+        CannotStart: an argument is not.
+    """
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise CannotStart(f"argument {argument!r} is not UTF-8") from None
 
 
 def _program() -> None:

@@ -108,16 +108,40 @@ class ManagementClient:
     def _answer(self, response: requests.Response) -> Answer:
         if not response.ok:
             raise self._refusal(response)
-        document = response.json() if response.content else {}
-        return Answer(document, response.headers.get("ETag"))
+        document = _json_object(response) if response.content else {}
+        if document is None:
+            raise _foreign(response)
+        return Answer(_Document(document, response), response.headers.get("ETag"))
 
-    def _refusal(self, response: requests.Response) -> Failed:
-        detail: Any = None
-        if "json" in response.headers.get("Content-Type", ""):
-            detail = response.json().get("detail")
-        return Failed(
-            str(detail or f"{self._base} answered {response.status_code}: is this a frazil server?")
-        )
+    @staticmethod
+    def _refusal(response: requests.Response) -> Failed:
+        detail = (_json_object(response) or {}).get("detail")
+        return Failed(str(detail)) if detail else _foreign(response)
+
+
+class _Document(JsonObject):
+    """An answer; one that lacks what the management API always gives came from another program."""
+
+    def __init__(self, members: JsonObject, response: requests.Response) -> None:
+        super().__init__(members)
+        self._response = response
+
+    def __missing__(self, key: str) -> Any:
+        raise _foreign(self._response)
+
+
+def _json_object(response: requests.Response) -> JsonObject | None:
+    try:
+        document = response.json()
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _foreign(response: requests.Response) -> Failed:
+    return Failed(
+        f"{response.url} answered {response.status_code} and nothing we know: is this a frazil server?"
+    )
 
 
 def segment(name: str) -> str:

@@ -137,7 +137,7 @@ def _watched(
     started = clock.monotonic()
     while job["state"] in _OPEN_STATES:
         waited = clock.monotonic() - started
-        if waited > timeout:
+        if not waited <= timeout:  # not a number ends it as well
             raise Failed(
                 f"job {job['id']} is still {job['state']} after {timeout:.0f} s; it goes on by itself"
             )

@@ -59,8 +59,9 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 
 def console() -> Console:
-    """The console of standard output."""
-    return Console() if sys.stdout.isatty() else Console(width=_WIDE)
+    """The console of standard output; names of tables are no markup."""
+    width = None if sys.stdout.isatty() else _WIDE
+    return Console(width=width, markup=False, emoji=False, highlight=False)
 
 
 def size(count: int) -> str:

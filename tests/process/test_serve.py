@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import socket
+import sqlite3
 import subprocess
 import threading
 import time
@@ -168,6 +169,20 @@ def test_a_head_without_end_does_not_fill_the_memory(tmp_path: Path) -> None:
                     for _ in range(1024):
                         link.sendall(more)
         assert requests.get(f"{server.url}/health/live", timeout=30).ok
+
+
+def test_a_log_that_takes_no_more_lines_stops_nothing(tmp_path: Path) -> None:
+    """A full disk under the log used to end the thread that writes to the database: every change then hung."""
+    (tmp_path / "serve.log").symlink_to("/dev/full")
+    with serving(tmp_path, env={"FRAZIL_DATABASE__BUSY_TIMEOUT_SECONDS": "0.1"}) as server:
+        namespaces = f"{server.iceberg}/v1/default/namespaces"
+        with sqlite3.connect(server.data_dir / "frazil.db", isolation_level=None) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            refused = requests.post(namespaces, json={"namespace": ["a"]}, timeout=30)
+            other.execute("ROLLBACK")
+        other.close()
+        assert refused.status_code == 503, refused.text
+        create_namespace(server, "a")
 
 
 def test_32_writers_append_10_times_each_and_nothing_is_lost_or_double(tmp_path: Path) -> None:
