@@ -26,7 +26,10 @@ BATCH = 5000
 _LONGEST_POLL = 0.25
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 _SHUTDOWN_ATTEMPTS = 2
+_SHUTDOWN_SECONDS = 20.0
 _DISCOVERY_SECONDS = 30.0
+# What is away takes 10 s to say so: fifty topics that wait for it would keep the loop from polling and from stopping.
+_LONGEST_ROUND = 1.0
 # Trouble that may pass; everything else stops the topic.
 _PASSING = (Unavailable, CommitFailed, CommitStateUnknown)
 _STOPPING = (TopicStopped, TableFormatError, ConfigError, SchemaConflict)
@@ -131,8 +134,16 @@ class Worker:
             lane = self._lanes.get(topic)
             if lane is not None and lane.stopped is None and lane.wait_until is None:
                 self._guarded(lane, partial(lane.task.take, messages))
-        for lane in self._lanes.values():
-            self._tend(lane)
+        self._tend_all()
+
+    def _tend_all(self) -> None:
+        """Every topic in turn; when that takes long, the rest is left to the next turn, which begins with them."""
+        began = self._clock.monotonic()
+        for topic in list(self._lanes):
+            self._tend(self._lanes[topic])
+            self._lanes[topic] = self._lanes.pop(topic)
+            if self._clock.monotonic() - began > _LONGEST_ROUND:
+                break
 
     def _tend(self, lane: _Lane) -> None:
         """Whatever a topic needs besides its messages: a wait ended, partitions begun, a commit due, a fault."""
@@ -291,6 +302,7 @@ class Worker:
 
     def _finish(self) -> bool:
         """Commit what is left; True when all of it is in."""
+        deadline = self._clock.monotonic() + _SHUTDOWN_SECONDS
         for attempt in range(_SHUTDOWN_ATTEMPTS):
             left = [lane for lane in self._lanes.values() if lane.stopped is None and not lane.task.idle]
             if not left:
@@ -298,7 +310,8 @@ class Worker:
             if attempt:
                 self._clock.sleep(self._ids.jitter(_FIRST_WAIT / 2, _FIRST_WAIT))
             for lane in left:
-                self._guarded(lane, partial(self._commit, lane))
+                if self._clock.monotonic() < deadline:
+                    self._guarded(lane, partial(self._commit, lane))
         for lane in self._lanes.values():
             lane.task.reset()
         log.warning("not_all_committed", advice="nothing is lost: the next run reads it again")

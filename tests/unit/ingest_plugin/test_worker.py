@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from ingest_plugin.decode.json import JsonDecoder
-from ingest_plugin.kafka import TopicPartition
+from ingest_plugin.kafka import TopicInfo, TopicPartition
 from table_format.catalog import LoadedTable
 from table_format.commit.append import append
 from table_format.commit.change import Change
@@ -823,3 +823,27 @@ def test_a_record_timestamp_that_no_column_holds_is_null() -> None:
     assert lab.run().stopped == {}
     assert [row["_kafka_metadata"]["timestamp"] for row in lab.rows()] == [None]
     assert [row["timestamp"] for row in lab.dead_letters()] == [None]
+
+
+def test_many_topics_that_wait_for_kafka_do_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab()
+    for number in range(50):
+        lab.cluster.create(f"t{number}")
+        lab.document["topics"][f"t{number}"] = lab.keys
+        lab.cluster.produce(f"t{number}", b'{"a":1}')
+    lab.json({"a": 1})
+    original = FakeBroker.topic
+
+    def slow(self: FakeBroker, name: str) -> TopicInfo | None:
+        if lab.cluster.away:
+            lab.clock.advance(10)
+        return original(self, name)
+
+    monkeypatch.setattr(FakeBroker, "topic", slow)
+    asked_at = lab.clock.monotonic() + 100
+    lab.cluster.away = True
+    lab.run(exit_at_end=False, should_stop=lambda: lab.clock.monotonic() >= asked_at)
+    assert lab.clock.monotonic() - asked_at < 30
+    lab.cluster.away = False
+    assert lab.run().stopped == {}
+    assert all(len(lab.rows(TableIdent.of("demo", f"t{number}"))) == 1 for number in range(50))
