@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, Select, and_, delete, insert, or_, selec
 from catalog_server.store import namespaces as namespace_rows
 from catalog_server.store import unreferenced
 from catalog_server.store.keys import key_of, namespace_of
-from catalog_server.store.schema import buckets, namespaces, policies, table_places, tables
+from catalog_server.store.schema import buckets, jobs, namespaces, policies, table_places, tables
 from table_format.errors import AlreadyExists, NoSuchTable
 from table_format.ident import TableIdent, canonical, strip_slash
 
@@ -169,6 +169,12 @@ def rename(
         update(tables)
         .where(tables.c.id == row.id)
         .values(namespace_id=namespace.id, name=destination.name, updated_at_ms=now_ms)
+    )
+    # Its jobs are found under the name it has, not under one that may be another table's tomorrow.
+    connection.execute(
+        update(jobs)
+        .where(jobs.c.table_uuid == row.table_uuid)
+        .values(namespace_key=key_of(destination.namespace), table_name=destination.name)
     )
 
 

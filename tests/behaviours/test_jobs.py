@@ -154,6 +154,10 @@ async def test_a_job_follows_its_table_to_another_name(platform: Platform, table
     job = await claim(platform)
     assert (job.id, job.ident, job.table_uuid) == (asked, moved, table.metadata.uuid)
     assert job.table_uuid != stranger.metadata.uuid
+    for name, expected in ((moved, [asked]), (T, [])):
+        wanted = JobFilter(bucket="default", namespace=name.namespace, table=name.name)
+        listed = await platform.jobs.list(ANONYMOUS, wanted, None)
+        assert [view.id for view in listed.items] == expected
 
 
 async def test_maintenance_enqueues_through_its_port(platform: Platform, table: TableHandle) -> None:
