@@ -8,6 +8,7 @@ import base64
 import datetime
 import decimal
 import reprlib
+import struct
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -89,6 +90,8 @@ def _float(value: Any) -> float:
         raise mismatch("float", value)
     if abs(value) > _MAX_FLOAT:
         raise mismatch("a number in the range of float", value)
+    if type(value) is int and struct.unpack("f", struct.pack("f", value))[0] != value:
+        raise mismatch("a whole number that a float holds exactly", value)
     return float(value)
 
 
