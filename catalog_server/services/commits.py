@@ -17,7 +17,7 @@ from catalog_server.services import commit_plan, commit_unit, locations, names
 from catalog_server.services.commit_plan import Current, Planned, Surroundings, TableChange
 from catalog_server.services.commit_queue import CommitQueues
 from catalog_server.services.commit_unit import AlreadyAnswered, LostRace, Part
-from catalog_server.services.current import load_current
+from catalog_server.services.current import is_of, load_current
 from catalog_server.services.documents import Document, DocumentCache
 from catalog_server.services.handles import Bucket, RequestKey, TableHandle
 from catalog_server.services.local_places import refuse_links
@@ -250,7 +250,7 @@ class CommitService:
         for change in request.changes:
             row = self._database.hot(pointers.read, request.bucket.name, change.ident)
             base = None if row is None else self._documents.peek(row.metadata_location)
-            if base is None:
+            if row is None or base is None or not is_of(base, row):
                 return  # the plan will tell
             requirements.check(change.requirements, base.metadata)
 

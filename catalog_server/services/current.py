@@ -20,7 +20,7 @@ async def load_current(
     row = database.hot(pointers.read, bucket, ident)
     while row is not None:
         try:
-            return row, await documents.load(row.metadata_location)
+            return row, await _document(documents, row)
         except NoSuchFile:
             # Commits that came since the pointer was read may have replaced the file, and then deleted it.
             now = database.hot(pointers.read, bucket, ident)
@@ -28,3 +28,22 @@ async def load_current(
                 raise
             row = now
     return None
+
+
+async def _document(documents: DocumentCache, row: TableRow) -> Document:
+    known = await documents.load(row.metadata_location)
+    if is_of(known, row):
+        return known
+    document = await documents.fetch(row.metadata_location)
+    documents.put(document)
+    return document
+
+
+def is_of(document: Document, row: TableRow) -> bool:
+    """Whether the metadata is this table's.
+
+    It is not when a dropped table's file was written again at the same address, as Hadoop tables do, and then
+    registered through another server while this one remembers the first.
+    """
+    uuid = document.metadata.uuid
+    return uuid is None or uuid.lower() == row.table_uuid

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import uuid
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -352,3 +353,19 @@ def test_refs_of_metadata_with_integers_beyond_64_bits(http: Http, catalog: Cata
     assert answer.status_code == 200, answer.text
     assert answer.json()["metadata"]["unknown"] == 10**30
     assert [kept["snapshot-id"] for kept in answer.json()["metadata"]["snapshots"]] == [2]
+
+
+def test_a_tag_of_a_dropped_table_is_no_tag_of_the_next_at_the_same_file(
+    http: Http, catalog: Catalog
+) -> None:
+    levels, created = catalog.new_table()
+    at = created["metadata-location"]
+    tag = http.get(catalog.table(levels, "t")).headers["ETag"]
+    assert http.delete(catalog.table(levels, "t")).status_code == 204
+    second = {**created["metadata"], "table-uuid": str(uuid.uuid4())}
+    Path(at.removeprefix("file://")).write_text(json.dumps(second), encoding="utf-8")
+    register = f"{catalog.base}/namespaces/{segment(*levels)}/register"
+    assert http.post(register, json={"name": "t", "metadata-location": at}).status_code == 200
+    answer = http.get(catalog.table(levels, "t"), headers={"If-None-Match": tag})
+    assert answer.status_code == 200
+    assert answer.json()["metadata"] == second

@@ -144,6 +144,23 @@ async def test_metadata_replaced_and_deleted_while_it_is_read_is_read_anew(
         assert loaded.metadata.current_snapshot_id == 1
 
 
+async def test_a_file_written_again_after_a_drop_is_not_answered_from_memory(
+    platform: Platform, start: Starter, table: TableHandle, memory: MemoryObjectStore
+) -> None:
+    """Hadoop tables count `v1.metadata.json` anew after a drop; a second server must not commit on the first one."""
+    at = str(table.metadata_location)
+    async with start() as other:
+        await other.tables.load(ANONYMOUS, "default", T)
+        await platform.tables.drop(ANONYMOUS, "default", T)
+        second = TableMetadata({**table.metadata.document, "table-uuid": "b" * 36, "properties": {"n": "2"}})
+        memory.put(at, second.to_bytes())
+        await register(platform, T, at)
+        for server in (platform, other):
+            assert (await server.tables.load(ANONYMOUS, "default", T)).metadata == second
+        committed = await commit(other, T, [{"type": "assert-table-uuid", "uuid": "b" * 36}], [])
+        assert committed.metadata == second
+
+
 async def test_a_place_behind_a_symbolic_link_is_refused(tmp_path: Path) -> None:
     platform = build(load(None, {}, {"server.data_dir": tmp_path / "data"}))
     await platform.start()

@@ -1,7 +1,7 @@
 """Answers that carry table metadata: the stored bytes, spliced into an envelope and never serialised again.
 
 Metadata is immutable per location, so whatever is derived from it (the `refs` view, compressed forms) is kept with
-the document. The ETag depends on the location and the shape only: create, commit and load of one version agree.
+the document. The ETag depends on table, location and shape only: create, commit and load of one version agree.
 """
 
 import hashlib
@@ -22,10 +22,10 @@ _COMPRESS_FROM_BYTES = 32 * 1024
 _THREAD_FROM_BYTES = 256 * 1024
 
 
-def etag(metadata_location: str, snapshots: str = ALL) -> str:
+def etag(metadata_location: str, table_uuid: str, snapshots: str = ALL) -> str:
     """The quoted entity tag of one metadata version in one shape."""
     digest = hashlib.blake2b(
-        f"{snapshots}|{metadata_location}".encode("utf-8", "surrogatepass"), digest_size=16
+        f"{snapshots}|{table_uuid}|{metadata_location}".encode("utf-8", "surrogatepass"), digest_size=16
     )
     return f'"{digest.hexdigest()}"'
 
@@ -46,7 +46,8 @@ async def load_result(request: Request, handle: TableHandle, snapshots: str = AL
     if location is None:
         return Response(_spliced(None, document.raw), media_type="application/json")
     encoding = accepted_encoding(request.headers.get("accept-encoding", ""))
-    headers = {"ETag": etag(location, snapshots), "Vary": "Accept-Encoding"}
+    table_uuid = handle.row.table_uuid if handle.row else str(document.metadata.uuid)
+    headers = {"ETag": etag(location, table_uuid, snapshots), "Vary": "Accept-Encoding"}
     if encoding is None or len(document.raw) < _COMPRESS_FROM_BYTES:
         shape = document.raw if snapshots == ALL else await _derived(document, REFS, _only_refs(document))
         return Response(_spliced(location, shape), media_type="application/json", headers=headers)

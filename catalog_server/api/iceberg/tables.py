@@ -46,7 +46,7 @@ async def load_table(call: Call) -> Response:
     known = call.request.headers.get("if-none-match")
     if known is not None:
         row = await call.platform.tables.pointer(call.principal, call.bucket, ident)
-        tag = etag(row.metadata_location, snapshots)
+        tag = etag(row.metadata_location, row.table_uuid, snapshots)
         if matches(known, tag):
             return not_modified(tag)
     handle = await call.platform.tables.load(call.principal, call.bucket, ident)
