@@ -1,0 +1,40 @@
+"""Every client command that the pages show works as it is written there."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from tests.process.servers import run_frazil, serving
+
+pytestmark = pytest.mark.process
+ROOT = Path(__file__).resolve().parents[2]
+CLIENT = ("bucket", "namespace", "table", "policy", "maintenance")
+
+
+def shown_commands() -> list[tuple[str, str]]:
+    """(page, command) of every client command in a code block."""
+    found = []
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        for block in re.findall(r"```\w*\n(.*?)```", page.read_text(), re.DOTALL):
+            for line in block.splitlines():
+                words = line.split()
+                if words[:1] == ["frazil"] and words[1] in CLIENT:
+                    found.append((page.name, line.split("#")[0].strip()))
+    return found
+
+
+def test_documented_commands_work(tmp_path: Path) -> None:
+    commands = shown_commands()
+    assert len(commands) >= 8
+    with serving(tmp_path, maintenance=True) as server:
+        catalog = load_catalog("c", type="rest", uri=server.iceberg)
+        catalog.create_namespace("sales")
+        catalog.create_table("sales.orders", Schema(NestedField(1, "id", LongType(), required=False)))
+        for page, command in commands:
+            done = run_frazil(*shlex.split(command)[1:], env={"FRAZIL_URL": server.url})
+            assert done.returncode == 0, f"{page}: {command}\n{done.stdout}{done.stderr}"
