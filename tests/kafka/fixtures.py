@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.kafka.real_broker import RealBroker, missing, real_broker
+from tests.jars import missing
+from tests.kafka.real_broker import RealBroker, real_broker
 
 
 @pytest.fixture(scope="session")

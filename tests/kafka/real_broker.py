@@ -1,12 +1,9 @@
 """One real Kafka broker (KRaft, one process) from Maven jars, on free loopback ports.
 
-The jars are fetched once into the user's cache directory. Needs `java` (17 or newer) and `mvn` on the path.
+The jars are fetched once (`tests/jars.py`). Needs `java` (17 or newer) and `mvn` on the path.
 """
 
 import base64
-import hashlib
-import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,41 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests import jars
+
 HERE = Path(__file__).parent
 READY = "Kafka Server started"
 START_SECONDS = 120
-
-
-class BrokerMissing(Exception):
-    """What a broker needs is not on this machine."""
-
-
-def missing() -> str | None:
-    """What is missing to run a broker, or None."""
-    wanted = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
-    return f"not found on the path: {', '.join(wanted)}" if wanted else None
-
-
-def jars() -> Path:
-    """The folder with the broker's jars, fetched if need be."""
-    pom = HERE / "pom.xml"
-    version = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "frazil-tests"
-    target = cache / f"kafka-{version}"
-    if target.is_dir():
-        return target
-    cache.mkdir(parents=True, exist_ok=True)
-    fresh = cache / f".kafka-{version}-{os.getpid()}"
-    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
-    command += ["-DincludeScope=runtime", f"-DoutputDirectory={fresh}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    if done.returncode:
-        raise BrokerMissing(f"mvn could not fetch the broker's jars: {(done.stdout + done.stderr)[-2000:]}")
-    try:
-        fresh.rename(target)
-    except OSError:  # another process was first
-        shutil.rmtree(fresh)
-    return target
 
 
 def free_ports(count: int) -> list[int]:
@@ -71,7 +38,7 @@ class RealBroker:
         self.directory = directory
         self.port, self._controller_port = free_ports(2)
         self._process: subprocess.Popen[bytes] | None = None
-        self._jars = jars()
+        self._jars = jars.fetched(HERE / "pom.xml", "kafka")
         directory.mkdir(parents=True, exist_ok=True)
         self._config = directory / "server.properties"
         self._config.write_text(self._properties())
