@@ -57,7 +57,7 @@ def scheme(location: str) -> str:
 def strip_slash(location: str) -> str:
     """The location without trailing slashes, but never shorter than its scheme."""
     stripped = location.rstrip("/")
-    return stripped if "://" in stripped else location
+    return stripped if ":/" in stripped else location
 
 
 def join(location: str, *parts: str) -> str:

@@ -4,7 +4,7 @@ Nothing is read or written here; everything refused here is refused before anyth
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from catalog_server.services import locations
@@ -87,7 +87,6 @@ def plan(change: TableChange, current: Current, around: Surroundings) -> Planned
         RequirementFailed, CommitFailed: it does not hold on the current table.
         Invalid: it is wrong, or sends files to a place outside the bucket.
     """
-    change = replace(change, updates=[_three_slashes(update) for update in change.updates])
     if current.row is None or current.base is None:
         metadata = _born(change, around)
     else:
@@ -174,13 +173,6 @@ def _files_in(update: JsonObject) -> Iterator[str]:
     if named.get(key) is not None:
         yield named[key]
     yield from named.get("manifests") or []  # a snapshot of format version 1 may list them itself
-
-
-def _three_slashes(update: JsonObject) -> JsonObject:
-    location = update.get("location")
-    if update.get("action") != "set-location" or not isinstance(location, str):
-        return update
-    return {**update, "location": locations.three_slashes(location)}
 
 
 def _wanted_jobs(current: Current, metadata: TableMetadata) -> tuple[JobKind, ...]:

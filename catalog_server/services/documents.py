@@ -13,6 +13,7 @@ from concurrent.futures import Executor
 from catalog_server.services.stores import Stores
 from catalog_server.telemetry import DOCUMENT_CACHE_BYTES, DOCUMENT_LOADS
 from table_format.errors import Invalid, NoSuchFile, TooLarge
+from table_format.io.local import is_there
 from table_format.metadata import codec
 from table_format.metadata.document import TableMetadata
 
@@ -20,6 +21,19 @@ from table_format.metadata.document import TableMetadata
 _PARSED_FACTOR = 7
 _FROM_MEMORY = DOCUMENT_LOADS.labels("memory")
 _FROM_STORE = DOCUMENT_LOADS.labels("store")
+
+
+def refuse_gone(location: str) -> None:
+    """Refuse a metadata file of a local disk that is no longer there, though it may still be in memory.
+
+    An engine that was given it would fail later, at a file that it can not find. A look at the disk takes
+    microseconds; in an object store it would cost a request, so there memory is believed.
+
+    Raises:
+        NoSuchFile: the file is gone.
+    """
+    if location.startswith("file:") and not is_there(location):
+        raise _gone(location)
 
 
 class Document:
@@ -125,9 +139,13 @@ class DocumentCache:
                 self._stores.store_for(location), location, max_bytes=self._max_metadata_bytes
             )
         except NoSuchFile:
-            raise NoSuchFile(f"Failed to open input stream for file: {location}") from None
+            raise _gone(location) from None
         except TooLarge:
             raise
         except Invalid:
             raise Invalid(f"{location} is not a readable table metadata file") from None
         return Document(location, metadata.to_bytes(), metadata)
+
+
+def _gone(location: str) -> NoSuchFile:
+    return NoSuchFile(f"Failed to open input stream for file: {location}")

@@ -76,7 +76,10 @@ def places(metadata: TableMetadata) -> tuple[str, ...]:
 
 
 def three_slashes(location: str) -> str:
-    """`file:/x` as `file:///x`, the form that every client compares by; anything else as it is."""
+    """`file:/x` as `file:///x`, the form that every client compares by; anything else as it is.
+
+    For places below which we choose tables' locations; a table's own is kept as its client gave it.
+    """
     if location.startswith("file:/") and not location.startswith("file://"):
         return "file://" + location.removeprefix("file:")
     return location

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from catalog_server.services import commit_unit, locations, names, paging
 from catalog_server.services.commits import CommitService
-from catalog_server.services.current import load_current
+from catalog_server.services.current import load_present, pointer_to_present
 from catalog_server.services.documents import Document, DocumentCache
 from catalog_server.services.handles import Bucket, RequestKey, TableHandle
 from catalog_server.services.local_places import make_table_directories, refuse_links
@@ -56,12 +56,13 @@ class TableService:
         self._clock, self._ids = time_and_ids
 
     async def pointer(self, principal: Principal, bucket: str, ident: TableIdent) -> TableRow:
-        """The table's row: one indexed read, no object store.
+        """The table's row, for whoever wants to read the table: one indexed read, no object store.
 
         Raises:
             NoSuchTable: there is none.
+            NoSuchFile: its metadata file is gone (only a local disk is asked).
         """
-        found = self._database.hot(pointers.read, bucket, ident)
+        found = pointer_to_present(self._database, bucket, ident)
         if found is None:
             self._commits.bucket(bucket)  # a missing bucket is another error
             raise rows.missing(ident)
@@ -81,7 +82,7 @@ class TableService:
             NoSuchTable: there is none.
             NoSuchFile: its metadata file is gone.
         """
-        found = await load_current(self._database, self._documents, bucket, ident)
+        found = await load_present(self._database, self._documents, bucket, ident)
         if found is None:
             self._commits.bucket(bucket)  # a missing bucket is another error
             raise rows.missing(ident)
@@ -226,7 +227,7 @@ class TableService:
         fresh = self._commits.fresh_location(owner, ident)  # also when not needed: it misses the namespace
         if self._database.hot(pointers.read, owner.name, ident) is not None:
             raise rows.taken(ident)
-        location = fresh if spec.location is None else locations.three_slashes(spec.location)
+        location = fresh if spec.location is None else spec.location
         locations.check_inside(owner.location, location)
         metadata = await self._commits.in_thread(lambda: self._document(spec, location))
         for place in locations.places(metadata):

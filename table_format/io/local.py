@@ -76,6 +76,21 @@ def local_path(path: str) -> str:
     return raw
 
 
+def is_there(path: str) -> bool:
+    """Whether anything has that name: one look at the disk; what can not be told counts as there.
+
+    Raises:
+        Invalid: not a local path.
+    """
+    try:
+        os.stat(local_path(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def _object_path(path: str) -> str:
     raw = local_path(path)
     name = raw.rpartition("/")[2]

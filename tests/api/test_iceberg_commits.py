@@ -254,10 +254,11 @@ def test_manifests_that_a_v1_snapshot_lists_lie_inside_the_bucket(catalog: Catal
         assert answer.status_code == status, answer.text
 
 
-def test_set_location_is_stored_with_three_slashes(catalog: Catalog) -> None:
+def test_set_location_is_stored_as_given(catalog: Catalog) -> None:
     levels, created = catalog.new_table()
     location = created["metadata"]["location"] + "-moved"
-    update = {"action": "set-location", "location": location.replace("file:///", "file:/")}
+    location = location.replace("file:///", "file:/")
+    update = {"action": "set-location", "location": location}
     body = catalog.commit(levels, "t", [update], []).json()
     assert body["metadata"]["location"] == location
     assert body["metadata-location"].startswith(location + "/")

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 import zstandard
 
+from catalog_server.bootstrap import Platform
 from tests.api.iceberg_client import (
     SCHEMA,
     Catalog,
@@ -31,6 +32,46 @@ def test_create_answers_the_stored_metadata(http: Http, catalog: Catalog) -> Non
     assert stored["properties"]["a"] == "b"
     loaded = http.get(catalog.table(levels, "t"))
     assert loaded.json() == created
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_a_location_is_answered_as_given_in_either_slash_form(
+    http: Http, catalog: Catalog, platform: Platform, slash: str
+) -> None:
+    levels = catalog.new_namespace()
+    bucket = platform.commits.bucket("default").location.removeprefix("file://")
+    place = f"{bucket}/{levels[0]}/given"
+    staged = catalog.create(levels, "t", **{"location": f"file:{place}{slash}", "stage-create": True})
+    assert staged.json()["metadata"]["location"] == f"file:{place}{slash}"
+
+    created = catalog.create(levels, "t", location=f"file:{place}{slash}").json()
+    assert created["metadata"]["location"] == f"file:{place}{slash}"
+    assert created["metadata-location"].startswith(f"file:{place}/metadata/00000-")
+    assert http.get(catalog.table(levels, "t")).json() == created
+    answer = catalog.commit(
+        levels, "t", append_updates(created["metadata"], 1), append_requirements(created["metadata"])
+    )
+    assert answer.status_code == 200, answer.text
+    assert Path(answer.json()["metadata-location"].removeprefix("file:")).is_file()
+    # The other form is the same place.
+    for other in (f"file://{place}", f"file://{place}/below"):
+        assert_error(catalog.create(levels, "u", location=other), 409, "AlreadyExistsException")
+
+
+def test_a_metadata_file_that_is_gone_is_told_though_it_is_in_memory(http: Http, catalog: Catalog) -> None:
+    levels, created = catalog.new_table()
+    path = catalog.table(levels, "t")
+    tag = http.get(path).headers["etag"]
+    file = Path(urlsplit(created["metadata-location"]).path)
+    away = file.rename(file.with_name("away"))
+    for headers in ({}, {"If-None-Match": tag}):
+        message = assert_error(http.get(path, headers=headers), 404, "NotFoundException")
+        assert message == f"Failed to open input stream for file: {created['metadata-location']}"
+    assert http.head(path).status_code == 204
+    away.rename(file)
+    assert http.get(path).json() == created
+    file.unlink()
+    assert http.delete(path).status_code == 204
 
 
 def test_R35_an_empty_table_has_consistent_members(catalog: Catalog) -> None:

@@ -3,7 +3,6 @@
 import pytest
 
 from catalog_server.services import locations
-from catalog_server.services.locations import three_slashes
 from table_format.clock import SystemIds
 from table_format.errors import Invalid
 from table_format.ident import Namespace, TableIdent
@@ -99,9 +98,3 @@ def test_a_namespaces_place() -> None:
     namespace = Namespace(("a b", "c"))
     assert locations.namespace_location("s3://b/", namespace, {}) == "s3://b/a_b/c"
     assert locations.namespace_location("s3://b", namespace, {"location": "s3://b/x"}) == "s3://b/x"
-
-
-def test_file_locations_have_three_slashes() -> None:
-    assert three_slashes("file:/a/b/") == "file:///a/b/"
-    assert three_slashes("file:///a") == "file:///a"
-    assert three_slashes("s3://a") == "s3://a"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from table_format.errors import AlreadyExists, Forbidden, Invalid, NoSuchFile, Unavailable
-from table_format.io.local import LocalObjectStore, local_path, storage_error
+from table_format.io.local import LocalObjectStore, is_there, local_path, storage_error
 
 STORE = LocalObjectStore()
 
@@ -228,6 +228,18 @@ def test_uri_forms() -> None:
     for wrong in ("file://host/a", "file:a", "s3://b/k", "file://", ""):
         with pytest.raises(Invalid, match="not a local file URI"):
             local_path(wrong)
+
+
+def test_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "x").touch()
+    assert is_there(f"file:{tmp_path}/x")
+    assert is_there(uri(tmp_path / "x"))
+    assert not is_there(uri(tmp_path / "y"))
+    assert not is_there(uri(tmp_path / "x" / "y"))
+    (tmp_path / "loop").symlink_to("loop")
+    assert is_there(uri(tmp_path / "loop"))  # can not be told
+    with pytest.raises(Invalid):
+        is_there("s3://b/x")
 
 
 def test_single_slash_locations_are_listed_as_written(tmp_path: Path) -> None:
