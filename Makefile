@@ -8,7 +8,7 @@ PYTEST_WORKERS ?= 2
 PYTEST_SEED := $(if $(CI),--randomly-seed=1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-unit test-process test-soak check fmt lint types arch openapi bench clean
+.PHONY: help setup demo serve test test-unit test-process test-soak test-kit check fmt lint types arch openapi bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -40,6 +40,9 @@ test-process: $(STAMP) ## kill -9, races and starvation with real processes
 
 test-soak: $(STAMP) ## the process tests again and again (SOAK_ROUNDS, default 10)
 	@for round in $$(seq $${SOAK_ROUNDS:-10}); do $(BIN)/pytest -q -x tests/process || exit 1; done
+
+test-kit: $(STAMP) ## Iceberg's own REST compatibility kit (KIT: arguments, see CONTRIBUTING.md)
+	@$(BIN)/python -m tests.kit $(KIT)
 
 check: lint types arch ## all gates: lint, format, types, architecture
 
