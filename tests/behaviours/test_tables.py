@@ -24,6 +24,7 @@ from table_format.errors import (
 )
 from table_format.ident import Namespace, TableIdent
 from table_format.io.faults import Rule
+from table_format.io.local import local_path
 from table_format.io.memory import MemoryObjectStore
 from table_format.metadata import codec
 from table_format.metadata.document import TableMetadata
@@ -226,8 +227,7 @@ async def test_directories_are_made_on_a_local_disk(tmp_path: Path) -> None:
     await platform.close()
     assert third.metadata.location == given
     for handle in (made, staged, third):
-        assert handle.metadata.location.startswith("file:///")
-        top = Path(handle.metadata.location.removeprefix("file://"))
+        top = Path(local_path(handle.metadata.location))
         assert sorted(entry.name for entry in top.iterdir()) == ["data", "metadata"]
     assert made.metadata_location is not None
     on_disk = Path(made.metadata_location.removeprefix("file://")).read_bytes()
