@@ -67,6 +67,8 @@ class ConfluentBroker:
         )
         try:
             self._consumer = Consumer(config)
+            # Questions on a connection that fetches are answered only after the fetch, which waits half a second.
+            self._asking = Consumer({key: value for key, value in config.items() if key != "error_cb"})
         except KafkaException as error:
             raise Forbidden(f"[kafka]: {error.args[0].str()}") from None
         self._admin_config = {
@@ -84,7 +86,7 @@ class ConfluentBroker:
     def cluster_id(self) -> str | None:
         """The cluster's id, as the metadata response gives it."""
         try:
-            found = self._consumer.list_topics(timeout=REQUEST_SECONDS).cluster_id
+            found = self._asking.list_topics(timeout=REQUEST_SECONDS).cluster_id
         except KafkaException as error:
             raise Unavailable(f"Kafka does not answer: {error.args[0].str()}") from None
         return str(found) if found else None
@@ -92,7 +94,7 @@ class ConfluentBroker:
     def topic(self, name: str) -> TopicInfo | None:
         """Id and partitions of a topic, or None when it does not exist."""
         try:
-            found = self._consumer.list_topics(name, timeout=REQUEST_SECONDS).topics.get(name)
+            found = self._asking.list_topics(name, timeout=REQUEST_SECONDS).topics.get(name)
         except KafkaException as error:
             raise Unavailable(f"Kafka does not answer: {error.args[0].str()}") from None
         if found is None or (found.error is not None and found.error.code() in _BREAKS_PARTITION):
@@ -123,7 +125,7 @@ class ConfluentBroker:
     def watermarks(self, place: TopicPartition) -> tuple[int, int]:
         """First kept offset, and the next offset."""
         try:
-            found = self._consumer.get_watermark_offsets(
+            found = self._asking.get_watermark_offsets(
                 ClientPartition(place.topic, place.partition), timeout=REQUEST_SECONDS
             )
         except KafkaException as error:
@@ -154,7 +156,7 @@ class ConfluentBroker:
         """Take partitions that the topics have been given since; a group does so by itself."""
         for name in self._topics:
             try:
-                found = self._consumer.list_topics(name, timeout=REQUEST_SECONDS).topics.get(name)
+                found = self._asking.list_topics(name, timeout=REQUEST_SECONDS).topics.get(name)
             except KafkaException:
                 return
             for partition in sorted(found.partitions if found is not None and found.error is None else ()):
@@ -221,6 +223,7 @@ class ConfluentBroker:
         """Records of started partitions."""
         try:
             fetched: list[Any] = list(self._consumer.consume(max_messages, timeout))
+            self._asking.poll(0)  # what it has to say of lost connections must not pile up
         except KafkaException as error:
             raise Forbidden(f"Kafka: {error.args[0].str()}") from None
         broken: dict[TopicPartition, str] = {}
@@ -282,6 +285,7 @@ class ConfluentBroker:
     def close(self) -> None:
         """Leave the group."""
         self._consumer.close()
+        self._asking.close()
 
 
 _CONSUMER_ONLY = (

@@ -295,3 +295,18 @@ def test_partitions_added_to_a_topic_are_discovered(broker: str) -> None:
         found += reader.poll(10, 0.2).messages
     assert [message.value() for message in found] == [b"x"]
     reader.close()
+
+
+def test_questions_are_answered_while_a_fetch_waits(broker: str) -> None:
+    """Brokers answer one connection's requests in order: a fetch that waits would make questions time out."""
+    harness = RealHarness(broker, "all", **{"fetch.wait.max.ms": "25000"})
+    reader = harness.broker()
+    reader.open([harness.topic], lambda _places, _lost: None)
+    places = reader.poll(1, 0.1).assigned
+    reader.start(dict.fromkeys(places, 0))
+    for _ in range(4):
+        reader.poll(10, 0.25)
+    for place in places:
+        assert reader.watermarks(place) == (0, 0)
+    assert reader.topic(harness.topic) is not None
+    reader.close()
