@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from catalog_server.services.current import load_current, pointer_to_present
+from catalog_server.services.current import load_present, pointer_to_present
 from catalog_server.services.documents import Document
 from catalog_server.store.tables import TableRow
 from table_format.errors import NoSuchFile
 from table_format.ident import TableIdent
+from table_format.metadata.document import TableMetadata
 
 pytestmark = pytest.mark.anyio
 
@@ -48,14 +49,16 @@ class Pointers:
         )
 
 
-async def asked_both_ways(*places: str | None) -> set[str | None]:
-    async def load(location: str) -> Document:
-        if not Path(location.removeprefix("file://")).exists():
-            raise NoSuchFile(location)
-        return object.__new__(Document)
+class Memory:
+    """A cache that holds every document, whether its file is there or not."""
 
+    async def load(self, location: str) -> Document:
+        return Document(location, b"{}", TableMetadata({"table-uuid": "u"}))
+
+
+async def asked_both_ways(*places: str | None) -> set[str | None]:
     row = pointer_to_present(Pointers(*places), "default", T)  # type: ignore[arg-type]
-    found = await load_current(Pointers(*places), load, "default", T)  # type: ignore[arg-type]
+    found = await load_present(Pointers(*places), Memory(), "default", T)  # type: ignore[arg-type]
     return {row.metadata_location if row else None, found[0].metadata_location if found else None}
 
 
