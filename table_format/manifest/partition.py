@@ -16,7 +16,7 @@ from table_format.manifest.compiler import Compiled, Part, stored_decimal
 from table_format.manifest.decode import Malformed, Reader
 from table_format.manifest.encode import Writer
 from table_format.manifest.entries import Partition
-from table_format.manifest.values import raw_bytes, real, unscaled, whole
+from table_format.manifest.values import decimal_size, raw_bytes, real, unscaled, whole
 from table_format.metadata.document import TableMetadata
 from table_format.schema.types import Primitive, parse_primitive, walk
 
@@ -166,11 +166,6 @@ def avro_type(primitive: Primitive) -> str | JsonObject:
             }
         case other:
             raise Unsupported(f"type {other} cannot be a partition value")
-
-
-def decimal_size(primitive: Primitive) -> int:
-    """Bytes that every decimal of the precision fits."""
-    return int(10 ** (primitive.precision or 0) - 1).bit_length() // 8 + 1
 
 
 def partition_writer(columns: Sequence[PartitionColumn]) -> Writer:

@@ -54,8 +54,11 @@ def from_bytes(iceberg_type: Primitive | str, data: bytes) -> PartitionValue:
 def unscaled(value: Decimal, primitive: Primitive) -> int:
     """The decimal as a whole number of its type's smallest units.
 
+    A truncated value may have one digit more than its type (-99.9 to the next 10 below), so what counts is whether
+    the type's fixed number of bytes holds it.
+
     Raises:
-        ValueError: it needs more digits than the type has, before or after the point.
+        ValueError: it does not fit the type, before or after the point.
     """
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
@@ -67,12 +70,18 @@ def unscaled(value: Decimal, primitive: Primitive) -> int:
         if lost:
             raise ValueError("more digits after the point than the scale")
     elif number:
-        if shift + len(digits) > (primitive.precision or 0):
+        if shift + len(digits) > (primitive.precision or 0) + 3:
             raise ValueError("more digits than the precision")
         number *= 10**shift
-    if number >= 10 ** (primitive.precision or 0):
+    number = -number if sign else number
+    if len(minimal_bytes(number)) > decimal_size(primitive):
         raise ValueError("more digits than the precision")
-    return -number if sign else number
+    return number
+
+
+def decimal_size(primitive: Primitive) -> int:
+    """Bytes that every decimal of the precision fits."""
+    return int(10 ** (primitive.precision or 0) - 1).bit_length() // 8 + 1
 
 
 def decimal_of(number: int, scale: int) -> Decimal:

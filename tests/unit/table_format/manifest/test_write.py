@@ -224,6 +224,18 @@ def test_length_is_the_file_s() -> None:
     assert write([added(full_file())], store=store).length == store.head(PATH).size
 
 
+def test_a_truncated_decimal_may_have_a_digit_more_than_its_type() -> None:
+    """truncate[100] of -9999999.99 is -10000000.00, which decimal(9, 2) has no digit for but bytes enough."""
+    store = new_store()
+    metadata = new_metadata({"d": "decimal(9, 2)"}, [("d", "truncate[100]")])
+    lowest = Decimal("-10000000.00")
+    manifest = write([added(new_file("memory://t/1", partition=(lowest,)))], store=store, metadata=metadata)
+    assert manifest.partitions is not None
+    assert manifest.partitions[0].lower_bound == (-(10**9)).to_bytes(4, "big", signed=True)
+    (entry,) = read_manifest(store, manifest, metadata)
+    assert entry.data_file.partition == (lowest,)
+
+
 def test_partition_summaries() -> None:
     metadata = new_metadata(
         {"n": "int", "f": "double", "s": "string", "d": "decimal(9, 2)", "z": "float"},
@@ -322,7 +334,7 @@ WRONG_PARTITION: dict[str, list[Any]] = {
     "uuid": ["x", b"0" * 16],
     "fixed[3]": [b"ab", "abc"],
     "binary": ["x"],
-    "decimal(9, 2)": [1, Decimal("0.001"), Decimal("12345678.90"), Decimal("NaN")],
+    "decimal(9, 2)": [1, Decimal("0.001"), Decimal("123456789.90"), Decimal("NaN")],
 }
 
 
