@@ -76,4 +76,5 @@ def expiry_due(metadata: TableMetadata, policy: SnapshotPolicy, now_ms: int) -> 
 
 def _count(summary: Mapping[str, str], key: str) -> int:
     text = summary.get(key, "0")
-    return int(text) if text.isdecimal() else 0
+    # Anybody may write a summary; a number that no table can have counts as none.
+    return int(text) if text.isdecimal() and len(text) < 19 else 0

@@ -8,12 +8,12 @@ import re
 import zlib
 
 import anyio.to_thread
-import orjson
 import zstandard
 from starlette.requests import Request
 
 from table_format.errors import Invalid, TooLarge
 from table_format.jsontypes import JsonObject
+from table_format.metadata import jsontext
 
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _MOST_MEMBERS = 64  # each further member of a gzip body costs a copy of all that follows it
@@ -74,9 +74,9 @@ def parse_json_object(body: bytes) -> JsonObject:
     if not body:
         raise Invalid("Malformed request: the body is empty, a JSON object is needed")
     try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise Invalid(f"Malformed request: the body is not valid JSON: {error}") from None
+        value = jsontext.loads(body)
+    except Invalid as error:
+        raise Invalid(f"Malformed request: the body is {error.message}") from None
     if not isinstance(value, dict):
         raise Invalid("Malformed request: the body must be a JSON object")
     return value

@@ -62,10 +62,15 @@ def read(store: ObjectStore, location: str, *, max_bytes: int = MAX_BYTES) -> Ta
         raise type(error)(f"Cannot read table metadata from {location}: {error.message}") from None
 
 
+_MOST_MEMBERS = 64  # each further one costs a copy of all that follows it
+
+
 def _decompressed(data: bytes, max_bytes: int) -> bytes:
     parts: list[bytes] = []
     room = max_bytes + 1
     while data and room > 0:
+        if len(parts) == _MOST_MEMBERS:
+            raise Invalid(f"the gzip file has more than {_MOST_MEMBERS} members")
         member = zlib.decompressobj(wbits=31)
         try:
             part = member.decompress(data, room)

@@ -41,12 +41,27 @@ def dumps(value: object) -> bytes:
     Raises:
         Invalid: a value that JSON cannot express, or nested too deeply.
     """
+    return _text(value, sort_keys=False)
+
+
+def canonical(value: object) -> bytes:
+    """Compact JSON with sorted keys: equal for equal values.
+
+    Raises:
+        Invalid: as `dumps`.
+    """
+    return _text(value, sort_keys=True)
+
+
+def _text(value: object, *, sort_keys: bool) -> bytes:
     try:
-        return orjson.dumps(value)
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None)
     except TypeError:
         pass
     try:
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+        return json.dumps(
+            value, separators=(",", ":"), ensure_ascii=False, allow_nan=False, sort_keys=sort_keys
+        ).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"cannot be written as JSON: {error}") from None
 

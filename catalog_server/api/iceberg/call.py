@@ -16,6 +16,7 @@ from catalog_server.services.principals import Principal
 from table_format.errors import Invalid
 from table_format.ident import Namespace, TableIdent
 from table_format.jsontypes import JsonObject
+from table_format.metadata import jsontext
 
 _KEY_LENGTH = 200
 
@@ -71,8 +72,8 @@ class Call:
         for part in (self.request.method, *self.names.raw.values()):
             digest.update(part.encode("utf-8", "surrogateescape") + b"\0")
         try:
-            digest.update(orjson.dumps(self.body, option=orjson.OPT_SORT_KEYS))
-        except orjson.JSONEncodeError:
+            digest.update(jsontext.canonical(self.body))
+        except Invalid:
             raise Invalid("Malformed request: with an Idempotency-Key it must not nest so deeply") from None
         return RequestKey(key=key, fingerprint=digest.hexdigest())
 

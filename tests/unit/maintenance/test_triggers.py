@@ -45,6 +45,7 @@ def summary(added, total, deleted=0, operation="append"):
         ({"operation": "append", "added-data-files": "10"}, True),
         ({"operation": "append", "added-data-files": "9"}, False),
         ({"operation": "append", "added-data-files": "many"}, False),
+        ({"operation": "append", "added-data-files": "9" * 5000}, False),
         ({}, False),
     ],
 )

@@ -106,6 +106,13 @@ def test_gzip_is_known_by_its_first_bytes_and_by_old_names() -> None:
     assert codec.read(files, old) == metadata
 
 
+def test_gzip_of_countless_members_is_refused_early() -> None:
+    files = store()
+    files.put(GZIPPED, gzip.compress(b"") * 1000)
+    with pytest.raises(Invalid, match="more than 64 members"):
+        codec.read(files, GZIPPED)
+
+
 def test_gzip_of_several_members() -> None:
     files, metadata = store(), table()
     raw = metadata.to_bytes()
