@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from ingest_plugin import offsets, status, tables
+from ingest_plugin import offsets, status
 from ingest_plugin.commit_state import Verdict, judge
 from ingest_plugin.kafka import Broker, TopicPartition
 from ingest_plugin.write.buffer import StoreFor
@@ -18,7 +18,7 @@ from table_format.catalog import LoadedTable, TableCatalog
 from table_format.clock import Clock, Ids
 from table_format.commit.append import MERGE_FROM_MANIFESTS, append
 from table_format.commit.change import Change
-from table_format.commit.retry import CommitResult
+from table_format.commit.retry import CommitResult, commit_with_retry
 from table_format.errors import Internal, NoSuchTable
 
 log = structlog.get_logger("frazil.ingest.commit")
@@ -134,7 +134,7 @@ class Coordinator:
             return change
 
         try:
-            result = tables.commit(
+            result = commit_with_retry(
                 self.catalog, task.settings.ident, build, store=store, clock=self.clock, ids=self.ids
             )
         except NoSuchTable:

@@ -1,6 +1,6 @@
-"""A topic's table in the catalog: found, created with its namespace, grown by columns, and committed to.
+"""A topic's table in the catalog: found, created with its namespace, or grown by columns.
 
-Owns the catalog calls. Two processes may do the same at once: whoever comes second finds it done.
+Owns the catalog calls around a schema. Two processes may do the same at once: whoever comes second finds it done.
 """
 
 import itertools
@@ -10,18 +10,8 @@ from ingest_plugin.keys import ConfigError
 from ingest_plugin.partition_by import PartitionTerm, spec_of
 from table_format.catalog import LoadedTable, NewTable, TableCatalog
 from table_format.clock import Clock, Ids
-from table_format.commit.change import Change
-from table_format.commit.retry import Build, CommitResult, commit_with_retry
-from table_format.errors import (
-    AlreadyExists,
-    CommitFailed,
-    CommitStateUnknown,
-    NoSuchFile,
-    NoSuchNamespace,
-    NoSuchTable,
-)
+from table_format.errors import AlreadyExists, CommitFailed, CommitStateUnknown, NoSuchNamespace, NoSuchTable
 from table_format.ident import TableIdent
-from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.schema import evolve
 from table_format.schema.types import with_fresh_ids
@@ -97,29 +87,6 @@ def grow(
             longest = min(2.0, _FIRST_WAIT * 2**attempt)
             clock.sleep(ids.jitter(longest / 2, longest))
     raise failure or CommitFailed(f"the schema of {ident} could not be changed")
-
-
-def commit(
-    catalog: TableCatalog, ident: TableIdent, build: Build, *, store: ObjectStore, clock: Clock, ids: Ids
-) -> CommitResult:
-    """The commit loop, for which a version of the table that was expired while it was read is a lost race.
-
-    Raises:
-        CommitFailed: every attempt lost its race.
-        NoSuchFile: the table's current version names a file that is not there.
-    """
-    read: list[str] = []
-
-    def noted(table: LoadedTable) -> Change | None:
-        read.append(table.metadata_location)
-        return build(table)
-
-    try:
-        return commit_with_retry(catalog, ident, noted, store=store, clock=clock, ids=ids)
-    except NoSuchFile as error:
-        if not read or catalog.load(ident).metadata_location == read[-1]:
-            raise
-        raise CommitFailed(f"{ident} changed while it was read: {error}") from error
 
 
 def _commit_schema(catalog: TableCatalog, table: LoadedTable, wanted: Sequence[evolve.Change]) -> LoadedTable:

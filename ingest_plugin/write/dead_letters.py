@@ -21,6 +21,7 @@ from table_format.catalog import LoadedTable, TableCatalog
 from table_format.clock import Clock, Ids
 from table_format.commit.append import MERGE_FROM_MANIFESTS, append
 from table_format.commit.change import Change
+from table_format.commit.retry import commit_with_retry
 from table_format.ident import TableIdent
 from table_format.jsontypes import JsonObject
 from table_format.schema.arrow import arrow_primitive
@@ -116,7 +117,7 @@ class DeadLetters:
             self._sent = True
             return change
 
-        tables.commit(self.catalog, self.ident, build, store=store, clock=self.clock, ids=self.ids)
+        commit_with_retry(self.catalog, self.ident, build, store=store, clock=self.clock, ids=self.ids)
         self.buffer.forget()
         self._commit_id, self._sent = None, False
 

@@ -18,6 +18,7 @@ from table_format.errors import (
     CommitStateUnknown,
     Forbidden,
     Invalid,
+    NoSuchFile,
     NotFound,
     TableFormatError,
     Unavailable,
@@ -114,6 +115,7 @@ def commit_with_retry(
         CommitStateUnknown: it may have happened: keep every file.
         Unavailable: the catalog stayed away and nothing was applied.
         NoSuchTable: there is none.
+        NoSuchFile: the table's current version names a file that is not there.
         Invalid: the catalog refuses the change itself.
     """
     loop = _Loop(catalog, ident, store, clock, ids)
@@ -142,7 +144,11 @@ def _run(loop: _Loop, build: Build, attempts: int) -> CommitResult:
             continue
         if (done := loop.landed(table)) is not None:
             return done
-        change = build(table)
+        try:
+            change = build(table)
+        except NoSuchFile as error:
+            failure = _expired_while_read(loop, table, error)
+            continue
         if change is None or not change.updates:
             return _nothing_to_do(loop, table)
         outcome = _attempt(loop, table, change)
@@ -152,6 +158,17 @@ def _run(loop: _Loop, build: Build, attempts: int) -> CommitResult:
     if loop.unknown and (last := loop.reload()) is not None and (done := loop.landed(last)) is not None:
         return done
     raise failure
+
+
+def _expired_while_read(loop: _Loop, table: LoadedTable, missing: NoSuchFile) -> TableFormatError:
+    """A lost race, when the table has moved on from the version whose file is gone (its snapshot was expired).
+
+    Raises:
+        NoSuchFile: the current version names a file that is not there.
+    """
+    if loop.catalog.load(loop.ident).metadata_location == table.metadata_location:
+        raise missing
+    return CommitFailed(f"{loop.ident} changed while it was read: {missing}")
 
 
 def _attempt(loop: _Loop, table: LoadedTable, change: Change) -> CommitResult | TableFormatError:

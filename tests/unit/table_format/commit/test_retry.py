@@ -9,6 +9,7 @@ from table_format.errors import (
     CommitFailed,
     CommitStateUnknown,
     Invalid,
+    NoSuchFile,
     NoSuchTable,
     TableFormatError,
     Unavailable,
@@ -353,3 +354,27 @@ def test_late_arrival_after_the_last_attempt_is_success(bench: Bench) -> None:
     bench.catalog.before_commit.extend([lambda: None, bench.catalog.deliver_late])
     assert bench.run(attempts=2).snapshot_id == bench.built[0].snapshot_id
     assert bench.snapshot_ids() == [bench.built[0].snapshot_id]
+
+
+@pytest.mark.parametrize("moves_on", [True, False])
+def test_a_version_that_was_expired_while_it_was_read_is_a_lost_race(bench: Bench, moves_on: bool) -> None:
+    missing = [NoSuchFile("snap-1.avro is gone")]
+
+    def build(table: LoadedTable) -> Change:
+        if missing:
+            if moves_on:
+                bench.other_writer()
+            raise missing.pop()
+        return bench.build(table)
+
+    def run() -> CommitResult:
+        return commit_with_retry(
+            bench.catalog, IDENT, build, store=bench.store, clock=bench.clock, ids=bench.ids
+        )
+
+    if moves_on:
+        assert run().applied
+        assert len(bench.catalog.load(IDENT).metadata.snapshots) == 2
+    else:
+        with pytest.raises(NoSuchFile):
+            run()
