@@ -13,7 +13,8 @@ which and what to do, and are written for the person who sent the request.
     │   └── RequirementFailed     REQUIREMENT_FAILED
     ├── VersionConflict           CONFLICT            optimistic concurrency on anything that is not a table
     ├── Invalid                   INVALID             the request is wrong, whatever the state
-    │   └── TooLarge
+    │   ├── TooLarge
+    │   └── InvalidView           a view whose parts do not fit together (Java's IllegalArgumentException)
     ├── Unprocessable             INVALID             well-formed, but contradicts itself
     ├── Unsupported               UNSUPPORTED
     ├── Forbidden                 FORBIDDEN
@@ -119,6 +120,10 @@ class Invalid(TableFormatError):
 
 class TooLarge(Invalid):
     """The request exceeds a limit."""
+
+
+class InvalidView(Invalid):
+    """A view, or a version of one, whose parts do not fit together; clients tell it by its name."""
 
 
 class Unprocessable(TableFormatError):

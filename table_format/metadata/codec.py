@@ -7,12 +7,16 @@ ever overwritten. Decompression stops at a cap, however small the compressed fil
 import gzip
 import re
 import zlib
+from typing import TypeAlias
 
 from table_format.clock import Ids
 from table_format.errors import Invalid, NoSuchFile, TooLarge
 from table_format.ident import join
 from table_format.io.store import ObjectStore
 from table_format.metadata.document import TableMetadata
+from table_format.metadata.views import ViewMetadata
+
+AnyMetadata: TypeAlias = TableMetadata | ViewMetadata
 
 MAX_BYTES = 512 * 1024 * 1024
 METADATA_PATH = "write.metadata.path"
@@ -23,7 +27,7 @@ _GZIP_NAMES = (".gz.metadata.json", ".metadata.json.gz")
 _VERSION = re.compile(r"(\d{1,9})-[^/]*\.metadata\.json(\.gz)?", re.ASCII)
 
 
-def new_location(metadata: TableMetadata, previous_location: str | None, ids: Ids) -> str:
+def new_location(metadata: AnyMetadata, previous_location: str | None, ids: Ids) -> str:
     """Where the next version of the metadata is to be written.
 
     The version number follows that of the previous file, or is 0 when that is none of ours.
@@ -47,6 +51,29 @@ def read(store: ObjectStore, location: str, *, max_bytes: int = MAX_BYTES) -> Ta
         TooLarge: it exceeds `max_bytes`, compressed or not.
         Invalid: it is not table metadata.
     """
+    data = _read(store, location, max_bytes, "table")
+    try:
+        return TableMetadata.parse(data)
+    except Invalid as error:
+        raise _unreadable(error, location, "table") from None
+
+
+def read_view(store: ObjectStore, location: str, *, max_bytes: int = MAX_BYTES) -> ViewMetadata:
+    """Read and check a view's metadata file.
+
+    Raises:
+        NoSuchFile: it is not there.
+        TooLarge: it exceeds `max_bytes`, compressed or not.
+        Invalid: it is not view metadata.
+    """
+    data = _read(store, location, max_bytes, "view")
+    try:
+        return ViewMetadata.parse(data)
+    except Invalid as error:
+        raise _unreadable(error, location, "view") from None
+
+
+def _read(store: ObjectStore, location: str, max_bytes: int, of: str) -> bytes:
     try:
         size = store.head(location).size
         data = store.get(location) if size <= max_bytes else b""
@@ -57,9 +84,13 @@ def read(store: ObjectStore, location: str, *, max_bytes: int = MAX_BYTES) -> Ta
             data = _decompressed(data, max_bytes)
         if max(size, len(data)) > max_bytes:
             raise TooLarge(f"more than {max_bytes} bytes")
-        return TableMetadata.parse(data)
     except Invalid as error:
-        raise type(error)(f"Cannot read table metadata from {location}: {error.message}") from None
+        raise _unreadable(error, location, of) from None
+    return data
+
+
+def _unreadable(error: Invalid, location: str, of: str) -> Invalid:
+    return type(error)(f"Cannot read {of} metadata from {location}: {error.message}")
 
 
 _MOST_MEMBERS = 64  # each further one costs a copy of all that follows it
@@ -86,12 +117,12 @@ def _decompressed(data: bytes, max_bytes: int) -> bytes:
     return b"".join(parts)
 
 
-def encode(metadata: TableMetadata, location: str) -> bytes:
+def encode(metadata: AnyMetadata, location: str) -> bytes:
     """The bytes to be stored at that location: gzipped if its name says so."""
     return _stored(metadata.to_bytes(), location)
 
 
-def write(store: ObjectStore, location: str, metadata: TableMetadata) -> bytes:
+def write(store: ObjectStore, location: str, metadata: AnyMetadata) -> bytes:
     """Store the metadata at a location where nothing is yet, and give its JSON (never compressed).
 
     Raises:

@@ -10,6 +10,7 @@ from table_format.errors import Invalid, RequirementFailed
 from table_format.jsontypes import JsonObject
 from table_format.metadata import members
 from table_format.metadata.document import TableMetadata
+from table_format.metadata.views import ViewMetadata
 
 
 def check(requirements: Sequence[JsonObject], base: TableMetadata | None) -> None:
@@ -30,6 +31,28 @@ def check(requirements: Sequence[JsonObject], base: TableMetadata | None) -> Non
         checks.append((_CHECKS[kind], requirement))
     for holds, requirement in checks:
         holds(requirement, base)
+
+
+def check_view(requirements: Sequence[JsonObject], base: ViewMetadata) -> None:
+    """Check every requirement against the current metadata of a view; `assert-view-uuid` is the only one.
+
+    Raises:
+        RequirementFailed: one does not hold.
+        Invalid: one is malformed or unknown (found before any is judged).
+    """
+    if not isinstance(requirements, list | tuple):
+        raise Invalid(f"requirements must be an array, not {members.shown(requirements)}")
+    wanted = []
+    for requirement in requirements:
+        kind = members.text(members.json_object(requirement, "a requirement"), "type", "a requirement")
+        if kind != "assert-view-uuid":
+            raise Invalid(f"unknown requirement type for a view {kind[:80]!r}")
+        wanted.append(members.text(requirement, "uuid", kind))
+    for uuid in wanted:
+        if uuid.lower() != base.uuid.lower():
+            raise RequirementFailed(
+                f"Requirement failed: view UUID does not match: expected {base.uuid} != {uuid}"
+            )
 
 
 def _existing(base: TableMetadata | None) -> TableMetadata:
