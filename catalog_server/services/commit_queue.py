@@ -1,4 +1,4 @@
-"""Who may commit next: one queue per table in this process, first come first served.
+"""Who may commit next: one queue per table (or view) in this process, first come first served.
 
 It only saves work that would lose the race; the judge of races is the database.
 """
@@ -36,7 +36,7 @@ class CommitQueues:
 
     async def _one(self, key: tuple[int, TableIdent], stack: AsyncExitStack) -> None:
         if self._waiting[key] >= self._max_waiting:
-            raise Unavailable(f"too many commits wait for table {key[1]}; try again later")
+            raise Unavailable(f"too many commits wait for {key[1]}; try again later")
         lock = self._locks.get(key)
         if lock is None:
             lock = self._locks[key] = asyncio.Lock()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from catalog_server.services.commit_plan import Planned
-from catalog_server.store import idempotency, jobs, pointers, tables, unreferenced
+from catalog_server.store import idempotency, jobs, places, pointers, tables, unreferenced
 from catalog_server.store.idempotency import KeyRow
 from catalog_server.store.jobs import JobBirth
 from catalog_server.store.keys import key_of
@@ -107,8 +107,8 @@ def _point(connection: Connection, unit: Unit, part: Part) -> TableRow:
     if table_uuid != row.table_uuid:
         tables.refuse_uuid(connection, table_uuid, row.id)
     if planned.new_places:
-        tables.refuse_overlap(connection, planned.new_places, row.id)
-        tables.add_places(connection, row.id, planned.new_places)
+        places.refuse_overlap(connection, planned.new_places, row.id)
+        places.add_of_table(connection, row.id, planned.new_places)
     change = pointers.Swap(
         table_id=row.id,
         expected=row.metadata_location,
@@ -172,10 +172,10 @@ def adopt(connection: Connection, adoption: Adoption) -> TableRow:
     if not adoption.overwrite:
         raise tables.taken(adoption.ident)
     tables.refuse_uuid(connection, adoption.table_uuid, row.id)
-    tables.refuse_overlap(connection, adoption.places, row.id)
+    places.refuse_overlap(connection, adoption.places, row.id)
     for table_uuid in {row.table_uuid, adoption.table_uuid}:
         unreferenced.forget_all(connection, table_uuid)
-    tables.add_places(connection, row.id, adoption.places)
+    places.add_of_table(connection, row.id, adoption.places)
     change = pointers.Swap(
         table_id=row.id,
         expected=row.metadata_location,

@@ -20,14 +20,16 @@ from catalog_server.services.commit_unit import AlreadyAnswered, LostRace, Part
 from catalog_server.services.current import is_of, load_current
 from catalog_server.services.documents import Document, DocumentCache
 from catalog_server.services.handles import Bucket, RequestKey, TableHandle
+from catalog_server.services.in_flight import InFlight
 from catalog_server.services.local_places import refuse_links
 from catalog_server.services.metadata_files import MetadataFiles
 from catalog_server.services.principals import Principal
 from catalog_server.services.replays import Replays, key_row
 from catalog_server.services.stores import Stores
-from catalog_server.store import pointers, tables
+from catalog_server.store import places, pointers, relations, tables
 from catalog_server.store.engine import Database
 from catalog_server.store.namespaces import missing as missing_namespace
+from catalog_server.store.relations import Relation
 from catalog_server.store.tables import TableRow
 from catalog_server.telemetry import COMMIT_RACES, COMMIT_SECONDS, COMMITS
 from table_format.clock import Clock, Ids
@@ -90,7 +92,7 @@ class CommitService:
         self._threads = threads
         self._limits = limits
         self._queues = CommitQueues(max_waiting=limits.queue)
-        self._running: set[asyncio.Task[Any]] = set()
+        self._in_flight = InFlight()
         self._buckets: dict[str, Bucket] = {}  # a bucket is never moved or removed
 
     async def commit(
@@ -216,19 +218,14 @@ class CommitService:
 
     async def drain(self) -> None:
         """Wait for the commits that are on their way."""
-        while self._running:
-            await asyncio.wait(set(self._running))
+        await self._in_flight.drain()
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Run blocking work on the storage threads."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a commit to its end even if the client goes away: half a commit is a file nobody cleans up."""
-        task = asyncio.get_running_loop().create_task(self._measured(work))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return await asyncio.shield(task)
+        return await self._in_flight.finish(self._measured(work))
 
     async def _measured(self, work: Coroutine[Any, Any, T]) -> T:
         started = self._clock.monotonic()
@@ -282,8 +279,7 @@ class CommitService:
             answered = await self._replays.find(request.principal, request.bucket, request.key)
             if answered is not None:
                 return answered[0]
-            if self._database.hot(pointers.read, request.bucket.name, ident) is not None:
-                raise tables.taken(ident)
+            self.refuse_taken(request.bucket, ident)
             planned = Planned(
                 ident=ident,
                 current=Current(row=None, base=None, layers=()),
@@ -307,6 +303,8 @@ class CommitService:
     async def _plan(self, bucket: Bucket, change: TableChange) -> Planned:
         found = await load_current(self._database, self._documents, bucket.name, change.ident)
         row, base = found or (None, None)
+        if row is None and commit_plan.is_creation(change):
+            self.refuse_taken(bucket, change.ident)
         layers = () if row is None else self._database.hot(pointers.policy_layers, row)
         current = Current(row=row, base=base, layers=layers)
         around = Surroundings(
@@ -322,9 +320,20 @@ class CommitService:
         planned = await self.in_thread(work) if commit_plan.takes_long(change, current) else work()
         if planned.new_places:
             # The swap checks again; this is so that nothing is written to another table's place.
-            await self._database.read(tables.refuse_overlap, planned.new_places, row.id if row else None)
+            await self._database.read(places.refuse_overlap, planned.new_places, row.id if row else None)
             await self.in_thread(lambda: refuse_links(bucket.location, planned.new_places))
         return planned
+
+    def refuse_taken(self, bucket: Bucket, ident: TableIdent, *, by_table: bool = True) -> None:
+        """Check that a new table can have the name. The transaction that takes it checks again.
+
+        Raises:
+            AlreadyExists: a view has it, or (`by_table`) a table.
+        """
+        if by_table and self._database.hot(pointers.read, bucket.name, ident) is not None:
+            raise tables.taken(ident)
+        if self._database.hot(pointers.read_view, bucket.name, ident) is not None:
+            raise relations.taken(ident, Relation.VIEW, Relation.TABLE)
 
     def _fresh_location(self, bucket: Bucket, change: TableChange) -> str:
         if not commit_plan.is_creation(change):
@@ -341,7 +350,7 @@ class CommitService:
         if properties is None:
             raise missing_namespace(ident.namespace)
         at = locations.namespace_location(bucket.location, ident.namespace, properties)
-        return locations.new_table_location(at, ident, self._ids)
+        return locations.new_location(at, ident, self._ids)
 
     async def _carry_out(self, request: _Request, planned: Sequence[Planned]) -> list[TableHandle]:
         """Write the files, swap the pointers, clean up.

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from catalog_server.services.policies import PolicyService
 from catalog_server.services.port import InProcessCatalog
 from catalog_server.services.stores import Stores
-from catalog_server.store import jobs, tables, unreferenced
+from catalog_server.store import jobs, places, tables, unreferenced
 from catalog_server.store.engine import Database
 from maintenance.policies import Policy, PolicyType
 from maintenance.ports import Job, JobKind, JobSettings, Unreferenced
@@ -102,6 +102,6 @@ def _other_locations(connection: Connection, job: Job) -> Sequence[str]:
     # A table that is to be purged is gone: one that has its UUID has been registered again, and lives.
     own = "" if job.kind is JobKind.PURGE else job.table_uuid
     return [
-        *tables.other_places(connection, own),
+        *places.other_than(connection, own),
         *jobs.unpurged_locations(connection, JobKind.PURGE.value, job.table_uuid),
     ]

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from table_format.clock import Ids
 from table_format.errors import Invalid
 from table_format.ident import Namespace, TableIdent, canonical, contains, join
+from table_format.metadata.codec import AnyMetadata
 from table_format.metadata.document import TableMetadata
 
 # Table properties that send files elsewhere (the last two are old names that engines still read).
@@ -68,8 +69,8 @@ def check_metadata(bucket_location: str, metadata: TableMetadata) -> None:
             )
 
 
-def places(metadata: TableMetadata) -> tuple[str, ...]:
-    """The directories into which writers put this table's files."""
+def places(metadata: AnyMetadata) -> tuple[str, ...]:
+    """The directories into which writers put the files of this table or view."""
     own = [metadata.location]
     own += [metadata.properties[name] for name in PATH_PROPERTIES if name in metadata.properties]
     return tuple(dict.fromkeys(own))
@@ -95,7 +96,7 @@ def namespace_location(bucket_location: str, namespace: Namespace, properties: M
     )
 
 
-def new_table_location(namespace_at: str, ident: TableIdent, ids: Ids) -> str:
+def new_location(namespace_at: str, ident: TableIdent, ids: Ids) -> str:
     """A place that no table ever had: a readable name of URL-safe characters, and a fresh id."""
     return join(namespace_at, f"{_safe(ident.name)}-{ids.uuid()[-8:]}")
 

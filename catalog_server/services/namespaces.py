@@ -87,7 +87,7 @@ class NamespaceService:
 
         Raises:
             NoSuchNamespace: there is none.
-            NamespaceNotEmpty: it has namespaces or tables.
+            NamespaceNotEmpty: it has namespaces, tables or views.
         """
         await self._database.write(_drop, bucket, namespace)
 

@@ -12,7 +12,7 @@ from catalog_server.services.documents import Document, DocumentCache
 from catalog_server.services.handles import Bucket, RequestKey, TableHandle
 from catalog_server.services.local_places import make_table_directories, refuse_links
 from catalog_server.services.principals import Principal
-from catalog_server.store import buckets, jobs, namespaces, pointers
+from catalog_server.store import buckets, jobs, namespaces, places, pointers
 from catalog_server.store import tables as rows
 from catalog_server.store.engine import Database
 from catalog_server.store.keys import key_of
@@ -210,8 +210,7 @@ class TableService:
         owner = self._commits.bucket(bucket)
         names.check_table(ident)
         locations.check_inside(owner.location, metadata_location)
-        if not overwrite and self._database.hot(pointers.read, bucket, ident) is not None:
-            raise rows.taken(ident)
+        self._commits.refuse_taken(owner, ident, by_table=not overwrite)
         await self._commits.in_thread(lambda: refuse_links(owner.location, [metadata_location]))
         # Whoever wrote this file may have done so twice; what is in memory is for files of our own.
         document = await self._documents.fetch(metadata_location)
@@ -225,14 +224,13 @@ class TableService:
     async def _new(self, owner: Bucket, ident: TableIdent, spec: TableSpec) -> TableMetadata:
         names.check_table(ident)
         fresh = self._commits.fresh_location(owner, ident)  # also when not needed: it misses the namespace
-        if self._database.hot(pointers.read, owner.name, ident) is not None:
-            raise rows.taken(ident)
+        self._commits.refuse_taken(owner, ident)
         location = fresh if spec.location is None else spec.location
         locations.check_inside(owner.location, location)
         metadata = await self._commits.in_thread(lambda: self._document(spec, location))
         for place in locations.places(metadata):
             locations.check_inside(owner.location, place)
-        await self._database.read(rows.refuse_overlap, locations.places(metadata), None)
+        await self._database.read(places.refuse_overlap, locations.places(metadata))
         await self._commits.in_thread(lambda: refuse_links(owner.location, locations.places(metadata)))
         await self._commits.in_thread(lambda: make_table_directories(location))
         return metadata

@@ -1,4 +1,4 @@
-"""Rows of namespaces. A child needs its parent; a parent with children or tables can not go."""
+"""Rows of namespaces. A child needs its parent; a parent with children, tables or views can not go."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from catalog_server.store.keys import key_of, namespace_of
-from catalog_server.store.schema import namespaces, policies, tables
+from catalog_server.store.schema import namespaces, policies, tables, views
 from table_format.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
 from table_format.ident import Namespace
 
@@ -110,7 +110,7 @@ def drop(connection: Connection, bucket_id: int, namespace: Namespace) -> None:
 
     Raises:
         NoSuchNamespace: there is none.
-        NamespaceNotEmpty: it has namespaces or tables.
+        NamespaceNotEmpty: it has namespaces, tables or views.
     """
     row = require(connection, bucket_id, namespace)
     child = connection.execute(
@@ -120,9 +120,10 @@ def drop(connection: Connection, bucket_id: int, namespace: Namespace) -> None:
         raise NamespaceNotEmpty(
             f"Namespace {namespace} is not empty: it contains namespace {namespace_of(child.key)}"
         )
-    table = connection.execute(select(tables.c.name).where(tables.c.namespace_id == row.id).limit(1)).first()
-    if table is not None:
-        raise NamespaceNotEmpty(f"Namespace {namespace} is not empty: it contains table {table.name}")
+    for kind, rows in (("table", tables), ("view", views)):
+        found = connection.execute(select(rows.c.name).where(rows.c.namespace_id == row.id).limit(1)).first()
+        if found is not None:
+            raise NamespaceNotEmpty(f"Namespace {namespace} is not empty: it contains {kind} {found.name}")
     connection.execute(delete(policies).where(policies.c.scope == "namespace", policies.c.scope_id == row.id))
     connection.execute(delete(namespaces).where(namespaces.c.id == row.id))
 

@@ -1,6 +1,6 @@
-"""The pointer: which metadata file is a table's current one. Read on the hot connection, swapped in a write unit.
+"""The pointer: which metadata file is a table's or view's current one. Read hot, swapped in a write unit.
 
-The swap is the only statement that moves a pointer, and the only judge of races.
+The swaps are the only statements that move a pointer, and the only judges of races.
 """
 
 import sqlite3
@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from catalog_server.store.keys import key_of, lineage
 from catalog_server.store.tables import TableRow
+from catalog_server.store.views import ViewRow
 from table_format.ident import Namespace, TableIdent
 from table_format.jsontypes import JsonObject
 
@@ -31,6 +32,22 @@ WHERE id = ? AND metadata_location = ?
 """
 
 
+_READ_VIEW = """
+SELECT v.id, b.id, b.location, n.id, v.view_uuid, v.location, v.metadata_location,
+       v.previous_metadata_location, v.version, v.created_at_ms, v.updated_at_ms
+FROM buckets b
+JOIN namespaces n ON n.bucket_id = b.id
+JOIN views v ON v.namespace_id = n.id
+WHERE b.name = ? AND n.key = ? AND v.name = ?
+"""
+
+_SWAP_VIEW = """
+UPDATE views SET metadata_location = ?, previous_metadata_location = ?, location = ?,
+       version = version + 1, updated_at_ms = ?
+WHERE id = ? AND metadata_location = ?
+"""
+
+
 def read(connection: sqlite3.Connection, bucket: str, ident: TableIdent) -> TableRow | None:
     """The table's row, or None when bucket, namespace or table is missing."""
     found = connection.execute(_READ, (bucket, key_of(ident.namespace), ident.name)).fetchone()
@@ -44,6 +61,28 @@ def read(connection: sqlite3.Connection, bucket: str, ident: TableIdent) -> Tabl
         namespace_id=found[3],
         ident=ident,
         table_uuid=found[4],
+        location=found[5],
+        metadata_location=found[6],
+        previous_metadata_location=found[7],
+        version=found[8],
+        created_at_ms=found[9],
+        updated_at_ms=found[10],
+    )
+
+
+def read_view(connection: sqlite3.Connection, bucket: str, ident: TableIdent) -> ViewRow | None:
+    """The view's row, or None when bucket, namespace or view is missing: the answer that engines ask for most."""
+    found = connection.execute(_READ_VIEW, (bucket, key_of(ident.namespace), ident.name)).fetchone()
+    if found is None:
+        return None
+    return ViewRow(
+        id=found[0],
+        bucket_id=found[1],
+        bucket=bucket,
+        bucket_location=found[2],
+        namespace_id=found[3],
+        ident=ident,
+        view_uuid=found[4],
         location=found[5],
         metadata_location=found[6],
         previous_metadata_location=found[7],
@@ -137,6 +176,23 @@ def moved(row: TableRow, change: Swap, now_ms: int) -> TableRow:
         previous_metadata_location=change.expected,
         table_uuid=change.table_uuid,
         location=change.location,
+        version=row.version + 1,
+        updated_at_ms=now_ms,
+    )
+
+
+def swap_view(connection: Connection, row: ViewRow, new: str, location: str, now_ms: int) -> ViewRow | None:
+    """Move a view's pointer if it is where the row says; the row as the swap left it, None when it was not."""
+    moved_rows = connection.exec_driver_sql(
+        _SWAP_VIEW, (new, row.metadata_location, location, now_ms, row.id, row.metadata_location)
+    )
+    if moved_rows.rowcount != 1:
+        return None
+    return replace(
+        row,
+        metadata_location=new,
+        previous_metadata_location=row.metadata_location,
+        location=location,
         version=row.version + 1,
         updated_at_ms=now_ms,
     )

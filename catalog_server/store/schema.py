@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Dialect
 
-REVISION = "0001_initial"
+REVISION = "0002_views"
 
 METADATA = MetaData(
     naming_convention={
@@ -101,11 +101,37 @@ tables = Table(
     sqlite_autoincrement=True,
 )
 
-# Every place a table ever put files into while it existed; no two tables may have overlapping ones.
+# Every place a table ever put files into while it existed; no two tables (or views) may have overlapping ones.
 table_places = Table(
     "table_places",
     METADATA,
     Column("table_id", ForeignKey("tables.id", ondelete="CASCADE"), primary_key=True),
+    Column("place", Text, primary_key=True, index=True),  # canonical, without trailing slash
+)
+
+# A view and a table can not have the same name; `relations` sees to that.
+views = Table(
+    "views",
+    METADATA,
+    _id(),
+    Column("bucket_id", ForeignKey("buckets.id"), nullable=False),
+    Column("namespace_id", ForeignKey("namespaces.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("view_uuid", Text, nullable=False, unique=True),
+    Column("location", Text, nullable=False),
+    Column("metadata_location", Text, nullable=False),
+    Column("previous_metadata_location", Text, nullable=True),
+    Column("version", BigInteger, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("updated_at_ms", BigInteger, nullable=False),
+    UniqueConstraint("namespace_id", "name"),
+    sqlite_autoincrement=True,
+)
+
+view_places = Table(
+    "view_places",
+    METADATA,
+    Column("view_id", ForeignKey("views.id", ondelete="CASCADE"), primary_key=True),
     Column("place", Text, primary_key=True, index=True),  # canonical, without trailing slash
 )
 

@@ -1,20 +1,20 @@
-"""Rows of tables: names, the uuid, and every place a table has put files into (none may overlap another's).
+"""Rows of tables: names, the uuid, and where the current metadata is.
 
 The pointer of an existing table is moved only by `pointers.swap`.
 """
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, delete, insert, or_, select, tuple_, update
+from sqlalchemy import Connection, Row, Select, delete, insert, select, tuple_, update
 
 from catalog_server.store import namespaces as namespace_rows
-from catalog_server.store import unreferenced
+from catalog_server.store import places, relations, unreferenced
 from catalog_server.store.keys import key_of, namespace_of
-from catalog_server.store.schema import buckets, jobs, namespaces, policies, table_places, tables
+from catalog_server.store.relations import Relation
+from catalog_server.store.schema import buckets, jobs, namespaces, policies, tables
 from table_format.errors import AlreadyExists, NoSuchTable
-from table_format.ident import TableIdent, canonical, strip_slash
+from table_format.ident import TableIdent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ def missing(ident: TableIdent) -> NoSuchTable:
 
 def taken(ident: TableIdent) -> AlreadyExists:
     """The error for a name in use."""
-    return AlreadyExists(f"Table already exists: {ident}")
+    return relations.taken(ident, Relation.TABLE, Relation.TABLE)
 
 
 def find(connection: Connection, bucket_id: int, ident: TableIdent) -> TableRow | None:
@@ -125,10 +125,9 @@ def create(connection: Connection, bucket_id: int, birth: Birth, now_ms: int) ->
         AlreadyExists: the name, the uuid or a place is taken.
     """
     namespace = namespace_rows.require(connection, bucket_id, birth.ident.namespace)
-    if find(connection, bucket_id, birth.ident) is not None:
-        raise taken(birth.ident)
+    relations.refuse_taken(connection, namespace.id, birth.ident, Relation.TABLE)
     refuse_uuid(connection, birth.table_uuid, None)
-    refuse_overlap(connection, birth.places, None)
+    places.refuse_overlap(connection, birth.places)
     inserted = connection.execute(
         insert(tables)
         .values(
@@ -145,7 +144,7 @@ def create(connection: Connection, bucket_id: int, birth: Birth, now_ms: int) ->
         )
         .returning(tables.c.id)
     ).scalar_one()
-    add_places(connection, inserted, birth.places)
+    places.add_of_table(connection, inserted, birth.places)
     return require(connection, bucket_id, birth.ident)
 
 
@@ -157,14 +156,13 @@ def rename(
     Raises:
         NoSuchTable: there is no such table.
         NoSuchNamespace: the new namespace is not there.
-        AlreadyExists: the new name is taken (by another table).
+        AlreadyExists: the new name is taken (by a view, or by another table).
     """
     row = require(connection, bucket_id, source)
     namespace = namespace_rows.require(connection, bucket_id, destination.namespace)
     if source == destination:
         return
-    if find(connection, bucket_id, destination) is not None:
-        raise AlreadyExists(f"Cannot rename {source} to {destination}. Table already exists: {destination}")
+    relations.refuse_rename(connection, namespace.id, source, destination)
     connection.execute(
         update(tables)
         .where(tables.c.id == row.id)
@@ -201,55 +199,6 @@ def refuse_uuid(connection: Connection, table_uuid: str, except_table_id: int | 
     other = by_uuid(connection, table_uuid)
     if other is not None and other.id != except_table_id:
         raise AlreadyExists(f"Table already exists with uuid {table_uuid}: {other.ident}")
-
-
-def refuse_overlap(connection: Connection, places: Iterable[str], except_table_id: int | None) -> None:
-    """Check that the places are neither inside nor around another table's.
-
-    Raises:
-        AlreadyExists: they are.
-    """
-    for place in places:
-        own = place_key(place)
-        ancestors = [own[:end] for end in range(len(own)) if own[end] == "/"]
-        query = select(table_places.c.table_id).where(
-            or_(
-                table_places.c.place.in_([own, *ancestors]),
-                and_(table_places.c.place > own + "/", table_places.c.place < own + "0"),  # "0" follows "/"
-            )
-        )
-        if except_table_id is not None:
-            query = query.where(table_places.c.table_id != except_table_id)
-        other = connection.execute(query.limit(1)).first()
-        if other is not None:
-            raise AlreadyExists(f"Location {place} overlaps that of another table: choose another location")
-
-
-def add_places(connection: Connection, table_id: int, places: Iterable[str]) -> None:
-    """Remember places of a table; those it had before stay, its older files lie there."""
-    known = set(
-        connection.execute(select(table_places.c.place).where(table_places.c.table_id == table_id)).scalars()
-    )
-    new = {place_key(place) for place in places} - known
-    if new:
-        connection.execute(
-            insert(table_places), [{"table_id": table_id, "place": place} for place in sorted(new)]
-        )
-
-
-def other_places(connection: Connection, table_uuid: str) -> Sequence[str]:
-    """Places of every table but the one with that uuid."""
-    query = (
-        select(table_places.c.place)
-        .join(tables, tables.c.id == table_places.c.table_id)
-        .where(tables.c.table_uuid != table_uuid)
-    )
-    return list(connection.execute(query).scalars())
-
-
-def place_key(location: str) -> str:
-    """The text by which places are compared."""
-    return strip_slash(canonical(location))
 
 
 def _joined() -> Select[Any]:

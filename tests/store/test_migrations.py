@@ -81,6 +81,50 @@ def test_downgrade_and_upgrade_again(engine: Engine) -> None:
     assert layout(engine) == before
 
 
+ROWS_OF_0001 = """
+INSERT INTO buckets (id, name, location, properties, created_at_ms) VALUES (1, 'b', 's3://b', '{}', 1);
+INSERT INTO namespaces (id, bucket_id, key, parent_key, properties, created_at_ms)
+    VALUES (1, 1, 'n', '', '{"a": "b"}', 1);
+INSERT INTO tables (id, bucket_id, namespace_id, name, table_uuid, location, metadata_location, version,
+        created_at_ms, updated_at_ms)
+    VALUES (5, 1, 1, 't', 'uuid', 's3://b/t', 's3://b/t/metadata/0', 3, 1, 2);
+INSERT INTO table_places VALUES (5, 's3://b/t');
+INSERT INTO policies VALUES ('table', 5, 'icebergCompaction', '{}', 1, 1);
+INSERT INTO unreferenced_objects VALUES ('uuid', 's3://b/t/x', 7);
+"""
+
+
+def rows(engine: Engine, *tables: str) -> dict[str, list[tuple[Any, ...]]]:
+    with engine.connect() as connection:
+        return {
+            name: [tuple(row) for row in connection.exec_driver_sql(f"SELECT * FROM {name}")]
+            for name in tables
+        }
+
+
+def test_0002_adds_views_and_keeps_the_rows_of_0001_up_and_down(engine: Engine) -> None:
+    kept = ("buckets", "namespaces", "tables", "table_places", "policies", "unreferenced_objects")
+    run(engine, command.upgrade, "0001_initial")
+    first = layout(engine)
+    with engine.begin() as connection:
+        for statement in ROWS_OF_0001.split(";\n")[:-1]:
+            connection.exec_driver_sql(statement)
+    before = rows(engine, *kept)
+    run(engine, command.upgrade, "0002_views")
+    assert rows(engine, *kept) == before
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO views (bucket_id, namespace_id, name, view_uuid, location, metadata_location, version, "
+            "created_at_ms, updated_at_ms) VALUES (1, 1, 'v', 'u', 's3://b/v', 's3://b/v/metadata/0', 1, 1, 1)"
+        )
+        connection.exec_driver_sql("INSERT INTO view_places VALUES (1, 's3://b/v')")
+    run(engine, command.downgrade, "0001_initial")
+    assert rows(engine, *kept) == before
+    assert layout(engine) == first
+    run(engine, command.upgrade, "0002_views")
+    assert rows(engine, *kept, "views") == {**before, "views": []}
+
+
 async def test_a_database_newer_than_the_program_is_refused(tmp_path: Path) -> None:
     database = Database(tmp_path / "frazil.db")
     database.start()

@@ -11,6 +11,7 @@ from catalog_server.store import (
     buckets,
     idempotency,
     namespaces,
+    places,
     pointers,
     policies,
     schema,
@@ -149,7 +150,7 @@ def test_S6_a_sibling_with_the_same_beginning_is_no_overlap(connection: Connecti
 def test_a_place_left_behind_stays_the_tables(connection: Connection) -> None:
     namespaces.create(connection, 1, Namespace(("n",)), {}, 1)
     row = add(connection, 1, TableIdent.of("n", "t"), "s3://b/old")
-    tables.add_places(connection, row.id, ["s3://b/new", "s3://b/old/"])
+    places.add_of_table(connection, row.id, ["s3://b/new", "s3://b/old/"])
     for place in ("s3://b/old", "s3://b/new"):
         with pytest.raises(AlreadyExists):
             add(connection, 2, TableIdent.of("n", "u"), place)

@@ -84,13 +84,13 @@ def test_inside_means_below() -> None:
     ],
 )
 def test_a_tables_directory_is_readable_and_url_safe(name: str, directory: str) -> None:
-    made = locations.new_table_location("s3://b/ns", TableIdent.of("ns", name), CountingIds())
+    made = locations.new_location("s3://b/ns", TableIdent.of("ns", name), CountingIds())
     assert made == f"s3://b/ns/{directory}-00000001"
 
 
 def test_a_fresh_place_each_time() -> None:
     ids = SystemIds()
-    made = {locations.new_table_location("s3://b", TableIdent.of("ns", "t"), ids) for _ in range(100)}
+    made = {locations.new_location("s3://b", TableIdent.of("ns", "t"), ids) for _ in range(100)}
     assert len(made) == 100
 
 

@@ -1,0 +1,59 @@
+"""Names in a namespace, which tables and views share: what has a name, and the refusals of one that is taken.
+
+To be asked inside the transaction that takes the name: writes are serialised, so what was free stays free.
+"""
+
+from enum import StrEnum
+
+from sqlalchemy import Connection, select
+
+from catalog_server.store.schema import tables, views
+from table_format.errors import AlreadyExists
+from table_format.ident import TableIdent
+
+
+class Relation(StrEnum):
+    """What can have a name in a namespace."""
+
+    TABLE = "table"
+    VIEW = "view"
+
+
+def refuse_taken(connection: Connection, namespace_id: int, ident: TableIdent, wanted: Relation) -> None:
+    """Check that no table and no view has that name.
+
+    Raises:
+        AlreadyExists: one has.
+    """
+    holder = _holder(connection, namespace_id, ident.name)
+    if holder is not None:
+        raise taken(ident, holder, wanted)
+
+
+def refuse_rename(
+    connection: Connection, namespace_id: int, source: TableIdent, destination: TableIdent
+) -> None:
+    """Check that no table and no view has the new name.
+
+    Raises:
+        AlreadyExists: one has.
+    """
+    holder = _holder(connection, namespace_id, destination.name)
+    if holder is not None:
+        raise AlreadyExists(
+            f"Cannot rename {source} to {destination}. {holder.capitalize()} already exists: {destination}"
+        )
+
+
+def taken(ident: TableIdent, holder: Relation, wanted: Relation) -> AlreadyExists:
+    """The error for a name in use, in the words that Java's clients expect."""
+    same = "" if holder is wanted else " with same name"
+    return AlreadyExists(f"{holder.capitalize()}{same} already exists: {ident}")
+
+
+def _holder(connection: Connection, namespace_id: int, name: str) -> Relation | None:
+    for relation, rows in ((Relation.TABLE, tables), (Relation.VIEW, views)):
+        query = select(rows.c.id).where(rows.c.namespace_id == namespace_id, rows.c.name == name)
+        if connection.execute(query).first() is not None:
+            return relation
+    return None
