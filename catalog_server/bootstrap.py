@@ -17,12 +17,14 @@ from catalog_server.services.commits import CommitLimits, CommitService
 from catalog_server.services.documents import DocumentCache
 from catalog_server.services.job_context import DatabaseJobContext, DatabaseUnreferencedLog
 from catalog_server.services.jobs import JobService
+from catalog_server.services.metadata_files import MetadataFiles
 from catalog_server.services.namespaces import NamespaceService
 from catalog_server.services.policies import PolicyService
 from catalog_server.services.port import InProcessCatalog
 from catalog_server.services.principals import SYSTEM
 from catalog_server.services.stores import Stores
 from catalog_server.services.tables import TableService
+from catalog_server.services.views import ViewService
 from catalog_server.settings import Settings, StartError
 from catalog_server.store import buckets as bucket_rows
 from catalog_server.store.engine import Database
@@ -58,6 +60,7 @@ class Platform:
     buckets: BucketService
     namespaces: NamespaceService
     tables: TableService
+    views: ViewService
     commits: CommitService
     policies: PolicyService
     jobs: JobService
@@ -75,6 +78,7 @@ class Platform:
     async def close(self) -> None:
         """Finish the commits in flight and close everything."""
         await self.commits.drain()
+        await self.views.drain()
         await self.database.close()
         self.threads.shutdown(wait=True)
 
@@ -176,19 +180,14 @@ def build(
         max_bytes=limits.document_cache_bytes,
         max_metadata_bytes=limits.max_metadata_bytes,
     )
-    commits = CommitService(
-        database,
-        documents,
-        stores,
-        (clock, ids),
-        threads,
-        CommitLimits(
-            attempts=limits.commit_attempts,
-            queue=limits.commit_queue,
-            job_attempts=settings.maintenance.max_attempts,
-            keys_kept_ms=limits.idempotency_hours * _HOUR_MS,
-        ),
+    commit_limits = CommitLimits(
+        attempts=limits.commit_attempts,
+        queue=limits.commit_queue,
+        job_attempts=settings.maintenance.max_attempts,
+        keys_kept_ms=limits.idempotency_hours * _HOUR_MS,
     )
+    commits = CommitService(database, documents, stores, (clock, ids), threads, commit_limits)
+    files = MetadataFiles(stores, ids, threads)
     return Platform(
         settings=settings,
         clock=clock,
@@ -205,6 +204,7 @@ def build(
         ),
         namespaces=NamespaceService(database, clock),
         tables=TableService(database, documents, commits, (clock, ids)),
+        views=ViewService(database, documents, commits, files, (clock, ids), commit_limits),
         commits=commits,
         policies=PolicyService(database, documents, clock, allow_unsafe=settings.maintenance.allow_unsafe),
         jobs=JobService(database, clock, max_attempts=settings.maintenance.max_attempts),

@@ -1,11 +1,13 @@
-"""What services give and take where tables are concerned: a table at one version, a bucket, a request's key."""
+"""What services give and take of tables and views: one of them at one version, a bucket, a request's key."""
 
 from dataclasses import dataclass
 
-from catalog_server.services.documents import Document
+from catalog_server.services.documents import Document, ViewDocument
 from catalog_server.store.tables import TableRow
+from catalog_server.store.views import ViewRow
 from table_format.ident import TableIdent
 from table_format.metadata.document import TableMetadata
+from table_format.metadata.views import ViewMetadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,22 @@ class TableHandle:
 
     @property
     def metadata(self) -> TableMetadata:
+        """The metadata."""
+        return self.document.metadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewHandle:
+    """A view at one version."""
+
+    bucket: str
+    ident: TableIdent
+    metadata_location: str
+    document: ViewDocument
+    row: ViewRow
+
+    @property
+    def metadata(self) -> ViewMetadata:
         """The metadata."""
         return self.document.metadata
 

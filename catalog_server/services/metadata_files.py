@@ -8,11 +8,12 @@ from typing import TypeVar
 import structlog
 
 from catalog_server.services.commit_plan import Planned
-from catalog_server.services.documents import Document
+from catalog_server.services.documents import Document, ViewDocument
 from catalog_server.services.stores import Stores
 from table_format.clock import Ids
 from table_format.errors import TableFormatError
 from table_format.metadata import codec
+from table_format.metadata.views import ViewMetadata
 
 T = TypeVar("T")
 
@@ -43,6 +44,25 @@ class MetadataFiles:
             await self.delete([location for _, location in named if location is not None])
             raise failures[0]
         return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+
+    async def write_view(self, metadata: ViewMetadata, previous_location: str | None) -> ViewDocument:
+        """Write one view's metadata; the file is there, or not.
+
+        Raises:
+            Unavailable, Forbidden: the object store refuses; nothing was committed.
+        """
+        location = codec.new_location(metadata, previous_location, self._ids)
+
+        def work() -> ViewDocument:
+            raw = codec.write(self._stores.store_for(location), location, metadata)
+            return ViewDocument(location, raw, metadata)
+
+        try:
+            return await self._in_thread(work)
+        except BaseException:
+            # Whether it is there or not: no pointer can name it.
+            await self.delete([location])
+            raise
 
     async def _write_one(self, part: Planned, location: str | None) -> Document | None:
         if location is None:

@@ -1,4 +1,4 @@
-"""Which names buckets, namespaces and tables may have. Anything readable is allowed; what no path can carry is not."""
+"""Which names things may have. Anything readable is allowed; what no path can carry is not."""
 
 import re
 import unicodedata
@@ -47,6 +47,16 @@ def check_table(ident: TableIdent) -> None:
     """
     check_namespace(ident.namespace)
     _check(ident.name, "table name")
+
+
+def check_view(ident: TableIdent) -> None:
+    """Check the namespace and the name.
+
+    Raises:
+        Invalid: one of them can not be a name.
+    """
+    check_namespace(ident.namespace)
+    _check(ident.name, "view name")
 
 
 def _check(name: str, what: str) -> None:

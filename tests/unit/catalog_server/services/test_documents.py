@@ -11,13 +11,14 @@ import pytest
 from catalog_server.services.documents import Document, DocumentCache
 from catalog_server.services.stores import Stores
 from table_format.clock import SystemClock
-from table_format.errors import NoSuchFile, Unavailable
+from table_format.errors import Invalid, NoSuchFile, Unavailable
 from table_format.io.faults import Failing, Rule
 from table_format.io.memory import MemoryObjectStore
 from table_format.metadata import codec
 from table_format.metadata.create import new_table
 from table_format.metadata.document import TableMetadata
 from tests.factories.commits import SCHEMA
+from tests.factories.views import view
 
 pytestmark = pytest.mark.anyio
 
@@ -140,3 +141,21 @@ async def test_a_failed_read_is_not_remembered(store: Failing, threads: ThreadPo
     with pytest.raises(Unavailable):
         await kept.load("memory://x/m.json")
     assert (await kept.load("memory://x/m.json")).metadata == METADATA
+
+
+async def test_tables_and_views_are_told_apart_whatever_lay_at_the_address(
+    store: Failing, threads: ThreadPoolExecutor
+) -> None:
+    store.put("memory://x/t", METADATA.to_bytes())
+    store.put("memory://x/v", view().to_bytes())
+    kept = cache(store, threads, 100 * WEIGHT)
+    assert (await kept.load_view("memory://x/v")).metadata == view()
+    assert kept.peek("memory://x/v") is None
+    assert (await kept.load("memory://x/t")).metadata == METADATA
+    with pytest.raises(Invalid, match="memory://x/v is not a readable table metadata file"):
+        await kept.load("memory://x/v")
+    with pytest.raises(Invalid, match="memory://x/t is not a readable view metadata file"):
+        await kept.load_view("memory://x/t")
+    store.put("memory://x/v", METADATA.to_bytes())
+    assert (await kept.load("memory://x/v")).metadata == METADATA
+    assert kept.peek("memory://x/v") is not None
