@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.api.iceberg_client import SCHEMA, Catalog, Http, append_requirements, append_updates, segment
+from tests.factories.views import replacing, setting, version
 
 REQUESTS = 3000
 ODD_VALUES: list[Any] = [
@@ -156,6 +157,35 @@ def every_requirement(metadata: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def view_seeds(catalog: Catalog) -> list[tuple[str, str, Any]]:
+    """One good request of every kind on views that takes a body."""
+    levels = catalog.new_namespace()
+    namespace = f"{catalog.base}/namespaces/{segment(*levels)}"
+    create = {"name": "v", "schema": SCHEMA, "view-version": version(), "properties": {"a": "b"}}
+    made = catalog.http.post(f"{namespace}/views", json=create).json()
+    metadata = made["metadata"]
+    updates = [
+        {"action": "assign-uuid", "uuid": metadata["view-uuid"]},
+        {"action": "upgrade-format-version", "format-version": 1},
+        {"action": "set-location", "location": metadata["location"]},
+        setting(a="b", **{"version_history_num-entries": "4"}),
+        {"action": "remove-properties", "removals": ["a", "zz"]},
+        *replacing(schema=SCHEMA),
+    ]
+    needs = [{"type": "assert-view-uuid", "uuid": metadata["view-uuid"]}]
+    identifier = {"namespace": list(levels), "name": "v"}
+    return [
+        *(
+            ("POST", f"{namespace}/views/v", {"requirements": needs, "updates": [update]})
+            for update in updates
+        ),
+        ("POST", f"{namespace}/views/v", {"requirements": needs, "updates": updates}),
+        ("POST", f"{namespace}/views", {**create, "name": "fuzzed"}),
+        ("POST", f"{namespace}/register-view", {"name": "r", "metadata-location": made["metadata-location"]}),
+        ("POST", f"{catalog.base}/views/rename", {"source": identifier, "destination": identifier}),
+    ]
+
+
 def seeds(catalog: Catalog) -> list[tuple[str, str, Any]]:
     """One good request of every kind that takes a body."""
     levels, loaded = catalog.new_table()
@@ -185,6 +215,7 @@ def seeds(catalog: Catalog) -> list[tuple[str, str, Any]]:
     }
     return [
         *one_update,
+        *view_seeds(catalog),
         ("POST", catalog.table(levels, "t"), {key: change[key] for key in ("requirements", "updates")}),
         ("POST", f"{catalog.base}/transactions/commit", {"table-changes": [change]}),
         ("POST", catalog.tables(levels), create),
@@ -239,6 +270,7 @@ def test_mutated_paths_and_queries_never_give_a_5xx(http: Http, catalog: Catalog
         f"{catalog.table(levels, 't')}/credentials",
         "/iceberg/v1/config?warehouse=default",
         f"{catalog.base}/namespaces/a%20b/views/v",
+        f"{catalog.base}/namespaces/{segment(*levels)}/views?pageToken=&pageSize=1",
     ]
     alphabet = b"abc/%.?&=+0129AFx-~!$'()*,;:@[]{}|^`\"<>\\"
     for _ in range(1500):

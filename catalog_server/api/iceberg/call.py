@@ -47,6 +47,11 @@ class Call:
         """The table in the path."""
         return TableIdent(self.names.namespace(), self.names.text("table"))
 
+    @property
+    def view(self) -> TableIdent:
+        """The view in the path."""
+        return TableIdent(self.names.namespace(), self.names.text("view"))
+
     def page(self) -> PageRequest | None:
         """The page asked for; None for everything at once.
 

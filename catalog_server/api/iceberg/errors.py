@@ -23,6 +23,7 @@ _ANSWERS: dict[type[errors.TableFormatError], tuple[int, str]] = {
     errors.VersionConflict: (409, "CommitFailedException"),
     errors.TooLarge: (413, "PayloadTooLargeException"),
     UnknownEncoding: (415, "UnsupportedMediaTypeException"),
+    errors.InvalidView: (400, "IllegalArgumentException"),
     errors.Invalid: (400, "BadRequestException"),
     errors.Unprocessable: (422, "UnprocessableEntityException"),
     errors.Unsupported: (406, "UnsupportedOperationException"),

@@ -1,4 +1,4 @@
-"""Answers that carry table metadata: the stored bytes, spliced into an envelope and never serialised again.
+"""Answers that carry metadata of tables and views: the stored bytes, spliced into an envelope, not serialised again.
 
 Metadata is immutable per location, so whatever is derived from it (the `refs` view, compressed forms) is kept with
 the document. The ETag depends on table, location and shape only: create, commit and load of one version agree.
@@ -13,8 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from catalog_server.api.bodies import accepted_encoding, compress
-from catalog_server.services.documents import Document
+from catalog_server.services.documents import AnyDocument, Document
 from catalog_server.services.tables import TableHandle
+from catalog_server.services.views import ViewHandle
 from table_format.metadata.document import TableMetadata
 
 ALL, REFS = "all", "refs"
@@ -61,7 +62,24 @@ async def load_result(request: Request, handle: TableHandle, snapshots: str = AL
     return Response(body, media_type="application/json", headers=headers)
 
 
-async def _derived(document: Document, name: str, make: Callable[[bytes], bytes]) -> bytes:
+async def view_result(request: Request, handle: ViewHandle) -> Response:
+    """A LoadViewResult."""
+    document, location = handle.document, handle.metadata_location
+    encoding = accepted_encoding(request.headers.get("accept-encoding", ""))
+    headers = {"Vary": "Accept-Encoding"}
+    if encoding is None or len(document.raw) < _COMPRESS_FROM_BYTES:
+        body = _spliced(location, document.raw)
+        return Response(body, media_type="application/json", headers=headers)
+
+    def compressed(raw: bytes) -> bytes:
+        return compress(_spliced(location, raw), encoding)
+
+    headers["Content-Encoding"] = encoding
+    body = await _derived(document, encoding, compressed)
+    return Response(body, media_type="application/json", headers=headers)
+
+
+async def _derived(document: AnyDocument, name: str, make: Callable[[bytes], bytes]) -> bytes:
     if len(document.raw) < _THREAD_FROM_BYTES:
         return document.variant(name, make)
     return await anyio.to_thread.run_sync(document.variant, name, make)

@@ -59,9 +59,10 @@ OPERATIONS = (
     Operation("HEAD", _TABLE, tables.table_exists),
     Operation("POST", _TABLE, tables.commit_table),
     Operation("DELETE", _TABLE, tables.drop_table),
-    Operation("GET", _VIEW, views.no_such_view, advertised=False),
-    Operation("HEAD", _VIEW, views.no_such_view, advertised=False),
-    Operation("DELETE", _VIEW, views.no_such_view, advertised=False),
+    Operation("GET", _VIEW, views.load_view),
+    Operation("HEAD", _VIEW, views.view_exists),
+    Operation("POST", _VIEW, views.replace_view),
+    Operation("DELETE", _VIEW, views.drop_view),
     Operation("GET", "/v1/config", _config, advertised=False),
     Operation("POST", _BUCKET + "/transactions/commit", transactions.commit_transaction),
     Operation("POST", _TABLE + "/metrics", tables.report_metrics),
@@ -76,6 +77,10 @@ OPERATIONS = (
     Operation("POST", _NAMESPACE + "/properties", namespaces.update_properties),
     Operation("POST", _NAMESPACE + "/register", tables.register_table),
     Operation("POST", _BUCKET + "/tables/rename", tables.rename_table),
+    Operation("GET", _NAMESPACE + "/views", views.list_views),
+    Operation("POST", _NAMESPACE + "/views", views.create_view),
+    Operation("POST", _NAMESPACE + "/register-view", views.register_view),
+    Operation("POST", _BUCKET + "/views/rename", views.rename_view),
 )
 ENDPOINTS = tuple(operation.endpoint for operation in OPERATIONS if operation.advertised)
 
