@@ -25,7 +25,7 @@ POM = Path(__file__).with_name("pom.xml")
 PACKAGE = "org.apache.iceberg.rest"
 SUITES = {"catalog": "RESTCompatibilityKitCatalogTests", "view": "RESTCompatibilityKitViewCatalogTests"}
 # What `make test-kit` runs.
-BY_DEFAULT = ("catalog",)
+BY_DEFAULT = ("catalog", "view")
 WAREHOUSE = "default"
 # The kit asks for tables at file:/tmp/<namespace>/<table>, so this is where the server's bucket lies. Without
 # maintenance nothing but the requested tables is ever touched there.
