@@ -96,7 +96,7 @@ def existing(entry: ManifestEntry) -> ManifestEntry:
 
 def _merged(producer: SnapshotProducer, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
     """The manifests with small data manifests of one spec packed together; the rest untouched, in place."""
-    target = _target_bytes(producer.metadata)
+    target = target_bytes(producer.metadata)
     small: dict[int, list[ManifestFile]] = {}
     untouched: list[ManifestFile] = []
     for manifest in manifests:
@@ -106,7 +106,7 @@ def _merged(producer: SnapshotProducer, manifests: Sequence[ManifestFile]) -> li
             untouched.append(manifest)
     merged: list[ManifestFile] = []
     for spec_id, candidates in sorted(small.items()):
-        for group in _packed(candidates, target):
+        for group in packed(candidates, target):
             if len(group) == 1:
                 merged.append(group[0])
                 continue
@@ -120,7 +120,8 @@ def _merged(producer: SnapshotProducer, manifests: Sequence[ManifestFile]) -> li
     return [*merged, *untouched]
 
 
-def _packed(manifests: Sequence[ManifestFile], target: int) -> list[list[ManifestFile]]:
+def packed(manifests: Sequence[ManifestFile], target: int) -> list[list[ManifestFile]]:
+    """The manifests in groups whose sizes add up to `target` at most, in order."""
     groups: list[list[ManifestFile]] = []
     size = 0
     for manifest in manifests:
@@ -132,6 +133,7 @@ def _packed(manifests: Sequence[ManifestFile], target: int) -> list[list[Manifes
     return groups
 
 
-def _target_bytes(metadata: TableMetadata) -> int:
+def target_bytes(metadata: TableMetadata) -> int:
+    """How large a manifest of the table should become."""
     text = metadata.properties.get(TARGET_PROPERTY, "")
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else DEFAULT_TARGET_BYTES

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 
 from table_format.catalog import LoadedTable
 from table_format.clock import Clock, Ids
-from table_format.commit.append import check_files, existing
+from table_format.commit.append import check_files, existing, packed, target_bytes
 from table_format.commit.change import Change
 from table_format.commit.producer import SnapshotProducer
 from table_format.commit.summary import Changes, Operation, carried_ingest_keys
 from table_format.commit.tree import HeadTree, NextTree, TreeCache, file_key, scopes_of
 from table_format.errors import Invalid
 from table_format.io.store import ObjectStore
-from table_format.manifest.entries import DataFile, ManifestEntry, ManifestFile, Status
+from table_format.manifest.entries import DataFile, ManifestContent, ManifestEntry, ManifestFile, Status
 from table_format.metadata.document import TableMetadata
 from table_format.scan.index import sequence_of
 from table_format.scan.plan import ancestor_ids, is_ancestor
@@ -135,32 +135,58 @@ def _replace(
     numbered = producer.metadata.format_version > 1
     new = producer.write_added((file, sequence if numbered else None) for file, sequence in outputs)
     gone = {(path, None) for path in removed} | after.dead
-    kept = [_without(producer, tree, manifest, gone, changes) for manifest in tree.manifests]
+    kept = _kept(producer, tree, gone, changes)
     carried = carried_ingest_keys(_summaries(producer.metadata))
     return producer.finish(
         Operation.REPLACE, [*new, *kept], changes, extra={**carried, **summary}, recount=after.counts
     )
 
 
-def _without(
-    producer: SnapshotProducer,
+def _kept(
+    producer: SnapshotProducer, tree: HeadTree, gone: set[tuple[str, int | None]], changes: Changes
+) -> list[ManifestFile]:
+    """The head's manifests, those in which something goes written anew: packed, or readers open them one by one."""
+    untouched: list[ManifestFile] = []
+    touched: dict[tuple[int, ManifestContent], list[ManifestFile]] = {}
+    for manifest in tree.manifests:
+        if any(file_key(entry.data_file) in gone for entry in tree.live(manifest)):
+            touched.setdefault((manifest.spec_id, manifest.content), []).append(manifest)
+        else:
+            untouched.append(manifest)
+    target = target_bytes(producer.metadata)
+    anew = [
+        producer.write_manifest(entries, spec_id, content)
+        for (spec_id, content), manifests in sorted(touched.items())
+        for group in packed(manifests, target)
+        for entries in _entries_of(group, producer.snapshot_id, tree, gone, changes)
+    ]
+    return [*anew, *untouched]
+
+
+def _entries_of(
+    manifests: Sequence[ManifestFile],
+    snapshot_id: int,
     tree: HeadTree,
-    manifest: ManifestFile,
     gone: set[tuple[str, int | None]],
     changes: Changes,
-) -> ManifestFile:
-    """The manifest itself when nothing in it goes; else a new one that marks those entries deleted."""
-    live = tree.live(manifest)
-    if not any(file_key(entry.data_file) in gone for entry in live):
-        return manifest
-    entries: list[ManifestEntry] = []
-    for entry in live:
-        if file_key(entry.data_file) in gone:
-            changes.remove(entry.data_file)
-            entries.append(replace(entry, status=Status.DELETED, snapshot_id=producer.snapshot_id))
-        else:
-            entries.append(existing(entry))
-    return producer.write_manifest(entries, manifest.spec_id, manifest.content)
+) -> list[list[ManifestEntry]]:
+    """What the manifests hold, less what goes; one list, unless a broken table has the same live file in several."""
+    lists: list[list[ManifestEntry]] = []
+    seen: set[tuple[str, int | None]] = set()
+    for manifest in manifests:
+        live = tree.live(manifest)
+        keys = {file_key(entry.data_file) for entry in live}
+        if not lists or seen & keys:
+            lists.append([])
+            seen = set()
+        seen |= keys
+        for entry in live:
+            if file_key(entry.data_file) in gone:
+                changes.remove(entry.data_file)
+                lists[-1].append(replace(entry, status=Status.DELETED, snapshot_id=snapshot_id))
+            else:
+                lists[-1].append(existing(entry))
+    return lists
 
 
 def _summaries(metadata: TableMetadata) -> list[Mapping[str, str]]:

@@ -130,10 +130,39 @@ def test_manifests_with_nothing_live_are_left_behind_by_the_next_commit(lake: La
     lake.append_rows(row(1))
     lake.append_rows(row(2))
     lake.rewrite(lake.group())
-    assert [m.deleted_files_count for m in manifests_of(lake)] == [0, 1, 1]
+    assert [m.deleted_files_count for m in manifests_of(lake)] == [0, 2]
     lake.append_rows(row(3))
     assert [m.deleted_files_count for m in manifests_of(lake)] == [0, 0]
     assert lake.rows() == [row(1), row(2), row(3)]
+
+
+def test_manifests_in_which_something_goes_are_packed_into_few(lake: Lake) -> None:
+    """A stream leaves a manifest a commit: readers of the compacted table open two, not all of them."""
+    stays = lake.data_file([row(100)])
+    lake.append(stays, lake.data_file([row(101)]))
+    for number in range(12):
+        lake.append_rows(row(number))
+    before = {task.entry.data_file.file_path: task.entry for task in lake.tasks()}
+    lake.rewrite(lake.group([t for t in lake.tasks() if t.entry.data_file.file_path != stays.file_path]))
+    counts = [
+        (m.added_files_count, m.existing_files_count, m.deleted_files_count) for m in manifests_of(lake)
+    ]
+    assert counts == [(1, 0, 0), (0, 1, 13)]
+    after = {task.entry.data_file.file_path: task.entry for task in lake.tasks()}
+    assert after[stays.file_path].sequence_number == before[stays.file_path].sequence_number == 1
+    assert sorted(r["id"] for r in lake.rows()) == [*range(12), 100, 101]
+    assert totals(lake) == recounted(lake)
+
+
+def test_packing_keeps_the_files_of_a_broken_table_apart(lake: Lake) -> None:
+    """The same live file in two manifests: a manifest holds it once, so these two are not packed together."""
+    twice, first, second = (lake.data_file([row(number)]) for number in (1, 2, 3))
+    lake.append(first, twice)
+    lake.append(second, twice)
+    inputs = [task for task in lake.tasks() if task.entry.data_file.file_path != twice.file_path]
+    result, dropped = lake.rewrite(lake.group(inputs))
+    assert (result.applied, dropped) == (True, [])
+    assert lake.rows() == [row(1), row(1), row(2), row(3)]
 
 
 def test_maint_D1_concurrent_append_is_no_conflict(lake: Lake) -> None:
