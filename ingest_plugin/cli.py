@@ -29,7 +29,9 @@ app = typer.Typer(
 Config = Annotated[
     Path,
     typer.Option(
-        "--config", "-c", help="TOML file: [catalog], [kafka], [registry], [defaults], [topics.NAME]."
+        "--config",
+        "-c",
+        help="TOML file with the sections catalog, kafka, registry, defaults and topics.NAME.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]

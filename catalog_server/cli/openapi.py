@@ -1,4 +1,4 @@
-"""`frazil openapi`: the API documents."""
+"""`frazil openapi`: the API document."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,14 +7,14 @@ import orjson
 import typer
 
 from catalog_server.api.management.router import describe_api
-from catalog_server.cli.output import print_json
+from catalog_server.cli.output import Failed, print_json
 
-openapi = typer.Typer(no_args_is_help=True, help="OpenAPI documents of the server's own APIs.")
+openapi = typer.Typer(no_args_is_help=True, help="The OpenAPI document of the management API.")
 
 
 @openapi.callback()
 def _group() -> None:
-    """OpenAPI documents of the server's own APIs."""
+    """The OpenAPI document of the management API."""
 
 
 @openapi.command("export")
@@ -27,4 +27,7 @@ def export(
         print_json(document)
         return
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
-    path.write_bytes(orjson.dumps(document, option=options))
+    try:
+        path.write_bytes(orjson.dumps(document, option=options))
+    except OSError as error:
+        raise Failed(f"cannot write {path}: {error.strerror or error}") from None

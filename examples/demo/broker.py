@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import orjson
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 PARTITIONS = 4  # what the mock cluster makes of every new topic
@@ -26,10 +26,18 @@ def broker(bootstrap_servers: str | None) -> Iterator[str]:
 
 
 def create_topics(bootstrap_servers: str, names: list[str]) -> None:
-    """Create the topics on a real broker."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names]).values():
-        future.result(30)
+    """Create the topics on a real broker.
+
+    Raises:
+        SystemExit: it does not answer, or refuses.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    topics = [NewTopic(name, PARTITIONS, 1) for name in names]
+    try:
+        for future in admin.create_topics(topics, request_timeout=15).values():
+            future.result(20)
+    except (KafkaException, TimeoutError) as error:
+        raise SystemExit(f"the broker at {bootstrap_servers} made no topics: {error}") from None
 
 
 @contextmanager

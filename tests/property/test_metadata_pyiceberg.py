@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
+from pyiceberg.exceptions import ValidationError
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadataUtil, new_table_metadata
@@ -52,7 +53,7 @@ def theirs(model: Any, commit: list[Any], location: str) -> Any:
     parsed = _PARSE.validate_python(copy.deepcopy(commit))
     try:
         return update_table_metadata(model, parsed, metadata_location=location)
-    except ValueError:
+    except (ValueError, ValidationError):
         return None
 
 
