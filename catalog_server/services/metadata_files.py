@@ -11,7 +11,7 @@ from catalog_server.services.commit_plan import Planned
 from catalog_server.services.documents import Document, ViewDocument
 from catalog_server.services.stores import Stores
 from table_format.clock import Ids
-from table_format.errors import TableFormatError
+from table_format.errors import AlreadyExists, TableFormatError
 from table_format.metadata import codec
 from table_format.metadata.views import ViewMetadata
 
@@ -33,6 +33,7 @@ class MetadataFiles:
 
         Raises:
             Unavailable, Forbidden: the object store refuses; nothing was committed.
+            AlreadyExists: a file of that name is there; it stays.
         """
         named = [(part, self._location(part) if part.changes else None) for part in planned]
         outcomes = await asyncio.gather(
@@ -40,8 +41,14 @@ class MetadataFiles:
         )
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if failures:
-            # Whether the failed ones are there or not: no pointer can name any of them.
-            await self.delete([location for _, location in named if location is not None])
+            # Whether the failed ones are there or not, no pointer can name ours. A file in the way is not ours.
+            await self.delete(
+                [
+                    location
+                    for (_, location), outcome in zip(named, outcomes, strict=True)
+                    if location is not None and not isinstance(outcome, AlreadyExists)
+                ]
+            )
             raise failures[0]
         return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
@@ -50,6 +57,7 @@ class MetadataFiles:
 
         Raises:
             Unavailable, Forbidden: the object store refuses; nothing was committed.
+            AlreadyExists: a file of that name is there; it stays.
         """
         location = codec.new_location(metadata, previous_location, self._ids)
 
@@ -59,6 +67,8 @@ class MetadataFiles:
 
         try:
             return await self._in_thread(work)
+        except AlreadyExists:
+            raise  # what is in the way is not ours
         except BaseException:
             # Whether it is there or not: no pointer can name it.
             await self.delete([location])

@@ -12,7 +12,7 @@ from table_format.catalog import LoadedTable
 from table_format.clock import Clock, Ids
 from table_format.commit.change import MAIN, Change, assert_ref, assert_same_table, delete_quietly
 from table_format.commit.summary import Changes, FileCounts, Operation, summarise
-from table_format.errors import Internal, Unsupported
+from table_format.errors import AlreadyExists, Internal, Unsupported
 from table_format.ident import join
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
@@ -79,7 +79,9 @@ class SnapshotProducer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self._finished:
-            delete_quietly(self.store, self._written)
+            # The one that was refused because a file is in the way is the last begun, and that file is not ours.
+            own = self._written[:-1] if isinstance(error, AlreadyExists) else self._written
+            delete_quietly(self.store, own)
 
     @property
     def parent_id(self) -> int | None:

@@ -1,7 +1,8 @@
 import pytest
 
 from table_format.commit.append import append
-from table_format.errors import Invalid, Unavailable, Unsupported
+from table_format.commit.change import Change
+from table_format.errors import AlreadyExists, Invalid, Unavailable, Unsupported
 from table_format.io.faults import Failing, Rule
 from table_format.io.memory import MemoryObjectStore
 from table_format.manifest.entries import Content, DataFile, ManifestContent, Status
@@ -9,7 +10,7 @@ from table_format.manifest.read import read_manifest
 from table_format.metadata.document import TableMetadata
 from table_format.scan.plan import snapshot_manifests
 from tests.factories.lake import BY_NAME, IDENT, Lake
-from tests.fakes.clock import ManualClock
+from tests.fakes.clock import CountingIds, ManualClock
 
 
 @pytest.fixture
@@ -283,3 +284,20 @@ def test_delete_files_are_counted_by_kind(lake: Lake) -> None:
         "equality-deletes": "1",
     }
     assert {task.entry.data_file.content for task in lake.tasks()} == {Content.DATA}
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["manifest", "manifest list"])
+def test_a_file_in_the_way_is_refused_and_stays(lake: Lake, which: int) -> None:
+    """Its name can only be taken by a fault; then it is somebody else's, and may be live."""
+    file, table = lake.data_file([{"id": 1, "name": "a"}]), lake.table
+
+    def change(ids: CountingIds) -> Change:
+        return append(lake.store, table, [file], summary={}, clock=lake.clock, ids=ids)
+
+    written = change(CountingIds(first_snapshot_id=7000)).written
+    theirs = {path: lake.store.get(path) for path in written}
+    lake.store.delete_many(written[:which])  # with the manifest gone, the list is what is in the way
+    with pytest.raises(AlreadyExists):
+        change(CountingIds(first_snapshot_id=7000))
+    assert lake.store.get(written[which]) == theirs[written[which]]
+    assert not any(lake.store.exists(path) for path in written[:which])
