@@ -59,8 +59,10 @@ def test_a_gzip_bomb_is_stopped_at_the_limit() -> None:
     assert read([gzip.compress(b"x" * 100)], content_encoding="gzip") == b"x" * 100
 
 
-@pytest.mark.parametrize("body", [b"nonsense", gzip.compress(b"{}")[:-4], gzip.compress(b"{}") + b"tail"])
-def test_broken_gzip_is_the_callers_fault(body: bytes) -> None:
+@pytest.mark.parametrize("broken", ["nonsense", "cut short", "with a tail"])
+def test_broken_gzip_is_the_callers_fault(broken: str) -> None:
+    packed = gzip.compress(b"{}")
+    body = {"nonsense": b"nonsense", "cut short": packed[:-4], "with a tail": packed + b"tail"}[broken]
     with pytest.raises(Invalid, match="gzip"):
         read([body], content_encoding="gzip")
 
