@@ -10,7 +10,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def _collected(hash_seed: str) -> list[str]:
     listed = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:randomly", "-p", "no:xdist", "tests"],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--collect-only",
+            "-q",
+            "-p",
+            "no:randomly",
+            "-p",
+            "no:xdist",
+            "tests",
+        ],
         cwd=ROOT,
         env=os.environ | {"PYTHONHASHSEED": hash_seed},
         capture_output=True,
