@@ -1,0 +1,3 @@
+from tests.java.fixtures import java
+
+__all__ = ["java"]
