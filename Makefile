@@ -66,5 +66,5 @@ openapi: $(STAMP) ## write openapi/management.json from the code
 bench: $(STAMP) ## the benchmarks, beside a peer in the same run
 	@for script in benchmarks/bench_*.py; do $(BIN)/python -m benchmarks.$$(basename $$script .py) || exit 1; done
 
-clean: ## remove what the targets made (not frazil-data)
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+clean: ## remove what the targets made (not frazil-data, which `make serve` keeps)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist demo-data

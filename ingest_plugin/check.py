@@ -1,8 +1,9 @@
 """`validate`: whether brokers, registry, catalog, topics and tables answer as the settings expect. Writes nothing."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from ingest_plugin import offsets, tables
@@ -44,9 +45,12 @@ def run(settings: IngestSettings) -> list[Finding]:
     except (TableFormatError, ConfigError) as error:
         return [*findings, Finding(what="kafka", ok=False, detail=str(error))]
     try:
-        findings.append(_attempt("kafka", lambda: f"cluster {broker.cluster_id()}"))
+        kafka = _attempt("kafka", lambda: f"cluster {broker.cluster_id()}")
+        findings.append(kafka)
         for topic in settings.topics:
-            findings.extend(_topic(topic, broker, catalog))
+            # A broker that is away keeps every question waiting for seconds: it is asked once.
+            findings.append(_topic(topic, broker) if kafka.ok else _not_asked(topic))
+            findings.append(_attempt(f"table {topic.ident}", partial(_table, topic, catalog)))
     finally:
         broker.close()
     return findings
@@ -72,9 +76,12 @@ def _registry(settings: IngestSettings) -> str:
     return ""
 
 
-def _topic(topic: TopicSettings, broker: Broker, catalog: TableCatalog) -> Iterator[Finding]:
-    yield _attempt(f"topic {topic.topic}", lambda: _describe(topic, broker))
-    yield _attempt(f"table {topic.ident}", lambda: _table(topic, catalog))
+def _topic(topic: TopicSettings, broker: Broker) -> Finding:
+    return _attempt(f"topic {topic.topic}", lambda: _describe(topic, broker))
+
+
+def _not_asked(topic: TopicSettings) -> Finding:
+    return Finding(what=f"topic {topic.topic}", ok=False, detail="not checked: no broker answers")
 
 
 def _describe(topic: TopicSettings, broker: Broker) -> str:

@@ -61,6 +61,7 @@ class ConfluentBroker:
         client: dict[str, Any] = {**_DEFAULTS, **({} if newer else _CLASSIC_GROUP), **settings.client}
         errors = _ErrorLog()
         config = {**client, **_FIXED, "group.id": settings.group, "error_cb": errors}
+        self._servers = settings.client["bootstrap.servers"]
         self._by_group = settings.assignment == "group"
         self._incremental = self._by_group and (
             newer or client.get("partition.assignment.strategy") == "cooperative-sticky"
@@ -88,7 +89,7 @@ class ConfluentBroker:
         try:
             found = self._asking.list_topics(timeout=REQUEST_SECONDS).cluster_id
         except KafkaException as error:
-            raise Unavailable(f"Kafka does not answer: {error.args[0].str()}") from None
+            raise Unavailable(f"Kafka at {self._servers} does not answer: {error.args[0].str()}") from None
         return str(found) if found else None
 
     def topic(self, name: str) -> TopicInfo | None:
@@ -96,7 +97,7 @@ class ConfluentBroker:
         try:
             found = self._asking.list_topics(name, timeout=REQUEST_SECONDS).topics.get(name)
         except KafkaException as error:
-            raise Unavailable(f"Kafka does not answer: {error.args[0].str()}") from None
+            raise Unavailable(f"Kafka at {self._servers} does not answer: {error.args[0].str()}") from None
         if found is None or (found.error is not None and found.error.code() in _BREAKS_PARTITION):
             return None
         if found.error is not None:

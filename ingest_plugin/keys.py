@@ -74,6 +74,12 @@ def check_known(section: str, given: Iterable[str], known: Iterable[str]) -> Non
             raise ConfigError(f"[{section}]: unknown key '{name}'{nearest(name, known)}")
 
 
+def _meant(name: str) -> str:
+    if any(name.endswith(f".{known}") for known in OFFERED):
+        return '; a topic\'s name with dots is written in quotes: [topics."a.b"]'
+    return nearest(name, OFFERED | _ELSEWHERE.keys())
+
+
 def topic_keys(section: str, given: Mapping[str, object]) -> dict[str, object]:
     """The offered keys of a topic section without prefix; keys that change nothing are dropped.
 
@@ -92,7 +98,5 @@ def topic_keys(section: str, given: Mapping[str, object]) -> dict[str, object]:
         elif name in OFFERED:
             result[name] = value
         else:
-            raise ConfigError(
-                f"[{section}]: unknown key '{written}'{nearest(name, OFFERED | _ELSEWHERE.keys())}"
-            )
+            raise ConfigError(f"[{section}]: unknown key '{written}'{_meant(name)}")
     return result

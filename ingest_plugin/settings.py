@@ -6,7 +6,7 @@ are merged in, names are resolved, collisions are refused.
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from ingest_plugin.bind.typetext import parse_type
-from ingest_plugin.keys import ConfigError, check_known, topic_keys
+from ingest_plugin.keys import PREFIX, ConfigError, check_known, topic_keys
 from ingest_plugin.partition_by import PartitionTerm, parse
 from table_format.ident import Namespace, TableIdent
 from table_format.jsontypes import JsonObject
@@ -146,7 +146,7 @@ def load(
     for name, section in [*given.items(), *_members(given.get("topics"))]:
         if not isinstance(section, dict):
             raise ConfigError(f"'{name}' must be a section: write [{name}] or [topics.{name}]")
-    merged = _overlaid(given, environ)
+    merged = _overlaid(_with_dotted_keys(given), environ)
     topics = merged.get("topics", {})
     if not topics:
         raise ConfigError("no topic is configured: write a section [topics.NAME]")
@@ -164,6 +164,34 @@ def load(
 
 def _members(section: object) -> Iterable[tuple[str, object]]:
     return section.items() if isinstance(section, dict) else ()
+
+
+def _with_dotted_keys(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with Kafka and topic keys whole again: TOML takes an unquoted `commit.interval.ms` apart."""
+    whole = dict(document)
+    for section in whole.keys() & {"kafka", "defaults"}:
+        whole[section] = _whole(section, whole[section])
+    if "topics" in whole:
+        whole["topics"] = {topic: _whole(f"topics.{topic}", keys) for topic, keys in whole["topics"].items()}
+    return whole
+
+
+def _whole(section: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for name, value in _whole_keys(given):
+        if name in result:
+            raise ConfigError(f"[{section}]: '{name}' is given twice, with and without quotes")
+        result[name] = value
+    return result
+
+
+def _whole_keys(given: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for part, value in given.items():
+        name = before + part
+        if isinstance(value, dict) and name.removeprefix(PREFIX) != "schema":
+            yield from _whole_keys(value, f"{name}.")
+        else:
+            yield name, value
 
 
 def _read(path: Path | None) -> dict[str, Any]:

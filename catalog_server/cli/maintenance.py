@@ -53,9 +53,12 @@ def plan(
     if as_json:
         print_json(job)
         return
-    _print_report(job)
-    if job["plan"]:
-        console().print_json(orjson.dumps(job["plan"]).decode())
+    if not job["plan"]:
+        _print_report(job)
+        return
+    # The report of a dry run says the same again in figures.
+    _print_outcome(job)
+    console().print_json(orjson.dumps(job["plan"]).decode())
 
 
 @maintenance.command("run")
@@ -150,9 +153,13 @@ def _watched(
     return job
 
 
+def _print_outcome(job: JsonObject) -> None:
+    print_line(f"{job['kind']} on {shown_name(job['namespace'], job['table'])}: {_outcome(job)}")
+
+
 def _print_report(job: JsonObject) -> None:
     report = job["report"] or {}
-    print_line(f"{job['kind']} on {shown_name(job['namespace'], job['table'])}: {_outcome(job)}")
+    _print_outcome(job)
     figures = report.get("figures") or {}
     if figures:
         print_table("Figures", ["what", "value"], [[name, _figure(value)] for name, value in figures.items()])

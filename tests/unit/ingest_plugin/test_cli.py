@@ -84,3 +84,22 @@ def test_validate_finds_every_trouble_and_changes_nothing(tmp_path: Path, bootst
     assert "127.0.0.1:9" in findings["catalog"]["detail"]
     assert "HTTP 500" in findings["registry"]["detail"]
     assert "partitions" in findings["topic t"]["detail"]
+
+
+def test_validate_asks_an_absent_broker_once_and_names_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingest_plugin.confluent.REQUEST_SECONDS", 0.5)
+    topics = "".join(f'[topics.t{number}]\nnamespace = "n"\n' for number in range(3))
+    path = config(
+        tmp_path,
+        '[catalog]\nuri = "http://127.0.0.1:9/iceberg"\n[kafka]\nbootstrap.servers = "127.0.0.1:9"\n'
+        + topics,
+    )
+    result = runner.invoke(app, ["validate", "--config", path, "--json"])
+    assert result.exit_code == 1
+    findings = {finding["what"]: finding for finding in json.loads(result.stdout)}
+    assert "Kafka at 127.0.0.1:9 does not answer" in findings["kafka"]["detail"]
+    for number in range(3):
+        assert findings[f"topic t{number}"]["detail"] == "not checked: no broker answers"
+        assert not findings[f"table n.t{number}"]["ok"]

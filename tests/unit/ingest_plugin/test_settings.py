@@ -1,3 +1,4 @@
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,6 @@ uri = "http://127.0.0.1:8181/iceberg"
 
 
 def loaded(text: str, environ: dict[str, str] | None = None, tmp_path: Path | None = None) -> Any:
-    import tomllib
-
     return load(None, environ or {}, document=tomllib.loads(BASE + text))
 
 
@@ -188,3 +187,37 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     broken.write_text("[catalog\n")
     with pytest.raises(ConfigError, match="not valid TOML"):
         load(broken, {})
+
+
+def test_keys_need_no_quotes() -> None:
+    """TOML reads an unquoted dotted key as tables within tables; AutoMQ's prefix works as well."""
+    settings = load(
+        None,
+        {},
+        document=tomllib.loads(
+            """
+            catalog.uri = "http://127.0.0.1:8181/iceberg"
+            kafka.bootstrap.servers = "127.0.0.1:9092"
+            [defaults]
+            commit.interval.ms = 5000
+            [topics.a]
+            namespace = "n"
+            automq.table.topic.convert.value.type = "json"
+            schema.columns = { "x.y" = "long" }
+            write.target.file.size.bytes = 4096
+            """
+        ),
+    )
+    topic = settings.topics[0]
+    assert settings.kafka.client == {"bootstrap.servers": "127.0.0.1:9092"}
+    assert (topic.commit_interval_ms, topic.value_format) == (5000, ValueFormat.JSON)
+    assert (topic.explicit.columns, topic.target_bytes) == ({"x.y": "long"}, 4096)
+
+
+def test_one_key_in_both_spellings_is_refused() -> None:
+    twice = 'namespace = "n"\ncommit.interval.ms = 5000\n"commit.interval.ms" = 6000'
+    assert "[topics.a]: 'commit.interval.ms' is given twice" in refused(f"[topics.a]\n{twice}")
+
+
+def test_a_topic_name_with_dots_but_without_quotes_is_told_how_to_write_it() -> None:
+    assert 'written in quotes: [topics."a.b"]' in refused('[topics.my.topic]\nnamespace = "n"')
