@@ -60,8 +60,8 @@ fmt: $(STAMP) ## format and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-openapi: $(STAMP) ## write openapi/management.json from the code
-	@$(BIN)/frazil openapi export openapi/management.json
+openapi: $(STAMP) ## write openapi/*.json from the code
+	@$(BIN)/frazil openapi export openapi
 
 bench: $(STAMP) ## the benchmarks, beside a peer in the same run
 	@for script in benchmarks/bench_*.py; do $(BIN)/python -m benchmarks.$$(basename $$script .py) || exit 1; done

@@ -19,7 +19,8 @@ code{{background:#eee;padding:.1em .3em}}</style></head><body>
 <h1>Frazil</h1>
 <p>A self-hosted table-bucket service: an Iceberg REST catalog with built-in table maintenance.</p>
 <ul>
-<li>Iceberg REST catalog, for engines: <code>{base}/iceberg</code></li>
+<li>Iceberg REST catalog, for engines: <code>{base}/iceberg</code>,
+its <a href="/iceberg/openapi.json">OpenAPI document</a></li>
 <li>Management API: <code>{base}/api/v1/buckets</code>, its <a href="/api/openapi.json">OpenAPI document</a></li>
 <li>Probes: <a href="/health/live">/health/live</a>, <a href="/health/ready">/health/ready</a>;
 metrics: <a href="/metrics">/metrics</a></li>

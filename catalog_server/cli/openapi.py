@@ -1,33 +1,64 @@
-"""`frazil openapi`: the API document."""
+"""`frazil openapi`: the documents of the APIs."""
 
+from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import orjson
 import typer
 
+from catalog_server.api.iceberg.router import describe
 from catalog_server.api.management.router import describe_api
 from catalog_server.cli.output import Failed, print_json
+from table_format.jsontypes import JsonObject
 
-openapi = typer.Typer(no_args_is_help=True, help="The OpenAPI document of the management API.")
+openapi = typer.Typer(no_args_is_help=True, help="The OpenAPI documents of the APIs.")
+
+
+class Api(StrEnum):
+    """Which document."""
+
+    ICEBERG = "iceberg"
+    MANAGEMENT = "management"
+
+
+_DOCUMENTS: dict[Api, Callable[[], JsonObject]] = {
+    Api.ICEBERG: describe,
+    Api.MANAGEMENT: lambda: describe_api().openapi(),
+}
 
 
 @openapi.callback()
 def _group() -> None:
-    """The OpenAPI document of the management API."""
+    """The OpenAPI documents of the APIs."""
 
 
 @openapi.command("export")
 def export(
-    path: Annotated[Path | None, typer.Argument(help="File to write; standard output when omitted.")] = None,
+    path: Annotated[
+        Path | None,
+        typer.Argument(
+            help="File to write, or a directory for the documents of all APIs; standard output when omitted."
+        ),
+    ] = None,
+    api: Annotated[
+        Api, typer.Option(help="Whose document goes to a file or standard output.")
+    ] = Api.MANAGEMENT,
 ) -> None:
-    """Write the management API's OpenAPI document as JSON."""
-    document = describe_api().openapi()
+    """Write the OpenAPI documents as JSON."""
     if path is None:
-        print_json(document)
-        return
+        print_json(_DOCUMENTS[api]())
+    elif path.is_dir():
+        for each in Api:
+            _write(path / f"{each}.json", each)
+    else:
+        _write(path, api)
+
+
+def _write(path: Path, api: Api) -> None:
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
     try:
-        path.write_bytes(orjson.dumps(document, option=options))
+        path.write_bytes(orjson.dumps(_DOCUMENTS[api](), option=options))
     except OSError as error:
         raise Failed(f"cannot write {path}: {error.strerror or error}") from None

@@ -367,3 +367,6 @@ def test_openapi_export(tmp_path: Path) -> None:
     target = tmp_path / "management.json"
     assert run_frazil("openapi", "export", str(target)).returncode == 0
     assert json.loads(target.read_bytes()) == json.loads(run_frazil("openapi", "export").stdout)
+    assert run_frazil("openapi", "export", str(tmp_path)).returncode == 0
+    iceberg = run_frazil("openapi", "export", "--api", "iceberg").stdout
+    assert json.loads((tmp_path / "iceberg.json").read_bytes()) == json.loads(iceberg)

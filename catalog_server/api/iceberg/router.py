@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+import orjson
 import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -19,10 +20,12 @@ from catalog_server.api.iceberg import config, namespaces, tables, transactions,
 from catalog_server.api.iceberg.call import Call
 from catalog_server.api.iceberg.errors import answer_to, envelope, internal_error
 from catalog_server.api.iceberg.oauth import get_token
+from catalog_server.api.iceberg.openapi.document import document
 from catalog_server.api.iceberg.wire import Query
 from catalog_server.api.rawpath import RawNames
 from catalog_server.bootstrap import Platform
 from table_format.errors import NotFound, TableFormatError
+from table_format.jsontypes import JsonObject
 
 _log = structlog.get_logger(__name__)
 
@@ -83,6 +86,12 @@ OPERATIONS = (
     Operation("POST", _BUCKET + "/views/rename", views.rename_view),
 )
 ENDPOINTS = tuple(operation.endpoint for operation in OPERATIONS if operation.advertised)
+_TOKENS = "/v1/oauth/tokens"
+
+
+def describe() -> JsonObject:
+    """The OpenAPI document of all operations."""
+    return document((*(operation.endpoint for operation in OPERATIONS), f"POST {_TOKENS}"))
 
 
 def build_router(platform: Platform) -> Router:
@@ -91,7 +100,8 @@ def build_router(platform: Platform) -> Router:
         Route(path, _Resource(platform, {operation.method: operation.handler for operation in operations}))
         for path, operations in groupby(OPERATIONS, key=lambda operation: operation.path)
     ]
-    routes.append(Route("/v1/oauth/tokens", _Tokens(platform)))
+    routes.append(Route(_TOKENS, _Tokens(platform)))
+    routes.append(Route("/openapi.json", _Document()))
     return Router(routes, redirect_slashes=False, default=_no_route)
 
 
@@ -149,6 +159,17 @@ class _Tokens:
         else:
             response = _wrong_method(request.method, ["POST"])
         await response(scope, receive, send)
+
+
+class _Document:
+    """The OpenAPI document, as an ASGI app."""
+
+    def __init__(self) -> None:
+        self._answer = Response(orjson.dumps(describe()), media_type="application/json")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        known = scope["method"] == "GET"
+        await (self._answer if known else _wrong_method(scope["method"], ["GET"]))(scope, receive, send)
 
 
 async def _guarded(request: Request, answer: Awaitable[Response]) -> Response:

@@ -1,0 +1,61 @@
+"""What the document says about scan planning, unregistering and signing."""
+
+from catalog_server.api.iceberg.openapi.described import NOT_OFFERED, UNKNOWN, Described
+
+_TABLE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
+_PLAN = _TABLE + "/plan/{plan-id}"
+_DELEGATION, _KEY = "X-Iceberg-Access-Delegation", "Idempotency-Key"
+_NO_TABLE = {UNKNOWN: "There is no such table."}
+_NO_PLAN = {UNKNOWN: "There is no such table or plan; plans expire."}
+
+OPERATIONS: dict[str, Described] = {
+    f"POST {_TABLE}/plan": Described(
+        id="planTableScan",
+        summary="Plan a scan: the files to read for a filter",
+        tag="scans",
+        parameters=(_DELEGATION, _KEY),
+        body="PlanTableScanRequest",
+        answer="PlanTableScanResult",
+        refusals={**_NO_TABLE, NOT_OFFERED: "The scan cannot be planned here."},
+    ),
+    f"GET {_PLAN}": Described(
+        id="fetchPlanningResult",
+        summary="Get a plan",
+        tag="scans",
+        parameters=(_DELEGATION,),
+        answer="FetchPlanningResult",
+        refusals=_NO_PLAN,
+    ),
+    f"DELETE {_PLAN}": Described(
+        id="cancelPlanning",
+        summary="Forget a plan",
+        tag="scans",
+        parameters=(_KEY,),
+        refusals=_NO_PLAN,
+    ),
+    f"POST {_TABLE}/tasks": Described(
+        id="fetchScanTasks",
+        summary="Get the files of one of a plan's tasks",
+        tag="scans",
+        parameters=(_KEY,),
+        body="FetchScanTasksRequest",
+        answer="FetchScanTasksResult",
+        refusals={UNKNOWN: "There is no such table or plan task."},
+    ),
+    f"POST {_TABLE}/unregister": Described(
+        id="unregisterTable",
+        summary="Forget a table and say where its metadata is",
+        tag="tables",
+        parameters=(_KEY,),
+        answer="UnregisterTableResult",
+        refusals=_NO_TABLE,
+    ),
+    f"POST {_TABLE}/sign": Described(
+        id="signRequest",
+        summary="Sign a request to storage",
+        tag="tables",
+        body="RemoteSignRequest",
+        answer="RemoteSignResult",
+        refusals={**_NO_TABLE, NOT_OFFERED: "Requests are not signed here."},
+    ),
+}
