@@ -26,8 +26,7 @@ from catalog_server.services.stores import Stores
 from catalog_server.services.tables import TableService
 from catalog_server.services.views import ViewService
 from catalog_server.settings import Settings, StartError
-from catalog_server.store import buckets as bucket_rows
-from catalog_server.store.engine import Database
+from catalog_server.store.engine import Database, choose
 from maintenance.ports import Job, JobSettings
 from table_format.clock import Clock, Ids, SystemClock, SystemIds
 from table_format.errors import AlreadyExists, Invalid, NoSuchWarehouse
@@ -72,7 +71,7 @@ class Platform:
             StartError: one line that says what is wrong.
         """
         check_writable(self.settings.server.data_dir)
-        await asyncio.to_thread(self.database.start)
+        await self.database.start()
         await self._make_default_bucket()
 
     async def close(self) -> None:
@@ -102,16 +101,11 @@ class Platform:
         )
 
     def job_context(self, job: Job, owner: str) -> DatabaseJobContext:
-        """The surroundings of a claimed job; to be called on the event loop, used off it.
-
-        Raises:
-            NoSuchWarehouse: the job's bucket is gone.
-        """
-        bucket = self.database.read_now(bucket_rows.by_id, job.bucket_id)
+        """The surroundings of a claimed job; to be called on the event loop, used off it."""
         return DatabaseJobContext(
             job=job,
             owner=owner,
-            catalog=self.catalog(bucket.name),
+            catalog=self.catalog(job.bucket),
             clock=self.clock,
             ids=self.ids,
             settings=JobSettings(allow_unsafe=self.settings.maintenance.allow_unsafe),
@@ -166,13 +160,7 @@ def build(
         return resolve.store_for(location, settings.storage.properties)
 
     stores = Stores(store_for or configured)
-    database = Database(
-        settings.database_path,
-        busy_timeout_seconds=settings.database.busy_timeout_seconds,
-        readers=settings.database.readers,
-        max_batch=settings.database.max_batch,
-        max_queued_writes=settings.database.max_queued_writes,
-    )
+    database = choose(settings)
     threads = ThreadPoolExecutor(_STORAGE_THREADS, thread_name_prefix="storage")
     documents = DocumentCache(
         stores,

@@ -50,6 +50,7 @@ class Job:
     id: int
     kind: JobKind
     bucket_id: int
+    bucket: str
     table_id: int | None
     table_uuid: str
     ident: TableIdent | None

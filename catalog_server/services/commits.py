@@ -135,10 +135,12 @@ class CommitService:
         idents = [change.ident for change in changes]
         if len(set(idents)) < len(idents):
             raise Invalid("a transaction must not name a table twice")
-        request = _Request(principal=principal, bucket=self.bucket(bucket), changes=tuple(changes), key=key)
+        request = _Request(
+            principal=principal, bucket=await self.bucket(bucket), changes=tuple(changes), key=key
+        )
         if key is None:
             try:
-                self._refuse_stale(request)
+                await self._refuse_stale(request)
             except TableFormatError:
                 COMMITS.labels("refused").inc()
                 raise
@@ -192,7 +194,7 @@ class CommitService:
             bucket=bucket.name, ident=ident, metadata_location=document.location, document=document, row=row
         )
 
-    def bucket(self, name: str) -> Bucket:
+    async def bucket(self, name: str) -> Bucket:
         """Id and location of a bucket.
 
         Raises:
@@ -201,7 +203,7 @@ class CommitService:
         known = self._buckets.get(name)
         if known is not None:
             return known
-        found = self._database.hot(pointers.bucket_location, name)
+        found = await self._database.hot(pointers.bucket_location(name))
         if found is None:
             raise NoSuchWarehouse(f"Table bucket does not exist: {name}")
         return self._buckets.setdefault(name, Bucket(id=found[0], name=name, location=found[1]))
@@ -242,10 +244,10 @@ class CommitService:
             COMMITS.labels(outcome).inc()
             COMMIT_SECONDS.observe(self._clock.monotonic() - started)
 
-    def _refuse_stale(self, request: _Request) -> None:
+    async def _refuse_stale(self, request: _Request) -> None:
         """Refuse what does not hold on the tables as they are now; asked before a turn is waited for, and after."""
         for change in request.changes:
-            row = self._database.hot(pointers.read, request.bucket.name, change.ident)
+            row = await self._database.hot(pointers.read(request.bucket.name, change.ident))
             base = None if row is None else self._documents.peek(row.metadata_location)
             if row is None or base is None or not is_of(base, row):
                 return  # the plan will tell
@@ -257,7 +259,7 @@ class CommitService:
             answered = await self._replays.find(request.principal, bucket, request.key)
             if answered is not None:
                 return answered
-            self._refuse_stale(request)
+            await self._refuse_stale(request)
             for attempt in range(self._limits.attempts):
                 if attempt:
                     await asyncio.sleep(self._ids.jitter(0, _BACKOFF_SECONDS * 2**attempt))
@@ -279,7 +281,7 @@ class CommitService:
             answered = await self._replays.find(request.principal, request.bucket, request.key)
             if answered is not None:
                 return answered[0]
-            self.refuse_taken(request.bucket, ident)
+            await self.refuse_taken(request.bucket, ident)
             planned = Planned(
                 ident=ident,
                 current=Current(row=None, base=None, layers=()),
@@ -304,13 +306,13 @@ class CommitService:
         found = await load_current(self._database, self._documents, bucket.name, change.ident)
         row, base = found or (None, None)
         if row is None and commit_plan.is_creation(change):
-            self.refuse_taken(bucket, change.ident)
-        layers = () if row is None else self._database.hot(pointers.policy_layers, row)
+            await self.refuse_taken(bucket, change.ident)
+        layers = () if row is None else await self._database.hot(pointers.policy_layers(row))
         current = Current(row=row, base=base, layers=layers)
         around = Surroundings(
             bucket_location=bucket.location,
             now_ms=self._clock.now_ms(),
-            fresh_location=self._fresh_location(bucket, change) if row is None else "",
+            fresh_location=await self._fresh_location(bucket, change) if row is None else "",
             fresh_uuid=self._ids.uuid() if row is None else "",
         )
 
@@ -324,29 +326,29 @@ class CommitService:
             await self.in_thread(lambda: refuse_links(bucket.location, planned.new_places))
         return planned
 
-    def refuse_taken(self, bucket: Bucket, ident: TableIdent, *, by_table: bool = True) -> None:
+    async def refuse_taken(self, bucket: Bucket, ident: TableIdent, *, by_table: bool = True) -> None:
         """Check that a new table can have the name. The transaction that takes it checks again.
 
         Raises:
             AlreadyExists: a view has it, or (`by_table`) a table.
         """
-        if by_table and self._database.hot(pointers.read, bucket.name, ident) is not None:
+        if by_table and await self._database.hot(pointers.read(bucket.name, ident)) is not None:
             raise tables.taken(ident)
-        if self._database.hot(pointers.read_view, bucket.name, ident) is not None:
+        if await self._database.hot(pointers.read_view(bucket.name, ident)) is not None:
             raise relations.taken(ident, Relation.VIEW, Relation.TABLE)
 
-    def _fresh_location(self, bucket: Bucket, change: TableChange) -> str:
+    async def _fresh_location(self, bucket: Bucket, change: TableChange) -> str:
         if not commit_plan.is_creation(change):
             return ""
-        return self.fresh_location(bucket, change.ident)
+        return await self.fresh_location(bucket, change.ident)
 
-    def fresh_location(self, bucket: Bucket, ident: TableIdent) -> str:
+    async def fresh_location(self, bucket: Bucket, ident: TableIdent) -> str:
         """A place of its own for a new table.
 
         Raises:
             NoSuchNamespace: its namespace is not there.
         """
-        properties = self._database.hot(pointers.namespace_properties, bucket.id, ident.namespace)
+        properties = await self._database.hot(pointers.namespace_properties(bucket.id, ident.namespace))
         if properties is None:
             raise missing_namespace(ident.namespace)
         at = locations.namespace_location(bucket.location, ident.namespace, properties)

@@ -38,18 +38,18 @@ async def load_present(
     return await _follow(database, bucket, ident, partial(_present, documents))
 
 
-def pointer_to_present(database: Database, bucket: str, ident: TableIdent) -> TableRow | None:
+async def pointer_to_present(database: Database, bucket: str, ident: TableIdent) -> TableRow | None:
     """The row alone, or None when there is no such table.
 
     Raises:
         NoSuchFile: the metadata file is gone from a local disk though the table still points to it.
     """
-    row = database.hot(pointers.read, bucket, ident)
+    row = await database.hot(pointers.read(bucket, ident))
     while row is not None:
         try:
             refuse_gone(row.metadata_location)
         except NoSuchFile as error:
-            row = _moved(database, bucket, ident, row, error)
+            row = await _moved(database, bucket, ident, row, error)
         else:
             return row
     return None
@@ -68,20 +68,20 @@ def is_of(document: Document, row: TableRow) -> bool:
 async def _follow(
     database: Database, bucket: str, ident: TableIdent, read: Callable[[TableRow], Awaitable[Document]]
 ) -> tuple[TableRow, Document] | None:
-    row = database.hot(pointers.read, bucket, ident)
+    row = await database.hot(pointers.read(bucket, ident))
     while row is not None:
         try:
             return row, await read(row)
         except NoSuchFile as error:
-            row = _moved(database, bucket, ident, row, error)
+            row = await _moved(database, bucket, ident, row, error)
     return None
 
 
-def _moved(
+async def _moved(
     database: Database, bucket: str, ident: TableIdent, row: TableRow, missing: NoSuchFile
 ) -> TableRow | None:
     """The row as it is now; the missing file is an error only if the row still points to it."""
-    now = database.hot(pointers.read, bucket, ident)
+    now = await database.hot(pointers.read(bucket, ident))
     if now is not None and now.metadata_location == row.metadata_location:
         raise missing
     return now

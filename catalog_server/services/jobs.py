@@ -234,6 +234,7 @@ def _job(row: JobRow) -> Job:
         id=row.id,
         kind=JobKind(row.kind),
         bucket_id=row.bucket_id,
+        bucket=row.bucket,
         table_id=row.table_id,
         table_uuid=row.table_uuid,
         ident=ident,

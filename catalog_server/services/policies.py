@@ -123,7 +123,7 @@ class PolicyService:
         """
         row = await self._database.read(_table, bucket, ident)
         properties = (await self._documents.load(row.metadata_location)).metadata.properties
-        layers = self._database.hot(pointers.policy_layers, row)
+        layers = await self._database.hot(pointers.policy_layers(row))
         found = []
         for kind in PolicyType:
             named = [(layer.scope, layer.documents.get(kind.value, {})) for layer in layers]
@@ -143,7 +143,7 @@ class PolicyService:
     async def in_force(self, row: TableRow, kind: PolicyType) -> Policy:
         """The policy of one type in force for a table."""
         properties = (await self._documents.load(row.metadata_location)).metadata.properties
-        layers = self._database.hot(pointers.policy_layers, row)
+        layers = await self._database.hot(pointers.policy_layers(row))
         return rules.effective(
             kind.value, [layer.documents.get(kind.value, {}) for layer in layers], properties
         )

@@ -42,7 +42,7 @@ class Replays:
 
     async def _as_answered(self, bucket: Bucket, told: JsonObject) -> TableHandle:
         ident = TableIdent(Namespace(tuple(told["namespace"])), told["name"])
-        row = self._database.hot(pointers.read, bucket.name, ident)
+        row = await self._database.hot(pointers.read(bucket.name, ident))
         location = told["metadata-location"]
         try:
             document = await self._documents.load(location)

@@ -62,17 +62,17 @@ class TableService:
             NoSuchTable: there is none.
             NoSuchFile: its metadata file is gone (only a local disk is asked).
         """
-        found = pointer_to_present(self._database, bucket, ident)
+        found = await pointer_to_present(self._database, bucket, ident)
         if found is None:
-            self._commits.bucket(bucket)  # a missing bucket is another error
+            await self._commits.bucket(bucket)  # a missing bucket is another error
             raise rows.missing(ident)
         return found
 
     async def exists(self, principal: Principal, bucket: str, ident: TableIdent) -> bool:
         """Whether the table is there."""
-        if self._database.hot(pointers.read, bucket, ident) is not None:
+        if await self._database.hot(pointers.read(bucket, ident)) is not None:
             return True
-        self._commits.bucket(bucket)
+        await self._commits.bucket(bucket)
         return False
 
     async def load(self, principal: Principal, bucket: str, ident: TableIdent) -> TableHandle:
@@ -84,7 +84,7 @@ class TableService:
         """
         found = await load_present(self._database, self._documents, bucket, ident)
         if found is None:
-            self._commits.bucket(bucket)  # a missing bucket is another error
+            await self._commits.bucket(bucket)  # a missing bucket is another error
             raise rows.missing(ident)
         row, document = found
         return TableHandle(
@@ -107,7 +107,7 @@ class TableService:
             AlreadyExists: the name is taken, or the place overlaps another table's.
             NoSuchNamespace: the namespace is not there.
         """
-        owner = self._commits.bucket(bucket)
+        owner = await self._commits.bucket(bucket)
         if key is not None:
             answered = await self._commits.replayed(principal, owner, key)
             if answered is not None:
@@ -123,7 +123,7 @@ class TableService:
         Raises:
             Invalid, AlreadyExists, NoSuchNamespace: as `create`.
         """
-        metadata = await self._new(self._commits.bucket(bucket), ident, spec)
+        metadata = await self._new(await self._commits.bucket(bucket), ident, spec)
         document = Document("", metadata.to_bytes(), metadata)
         return TableHandle(bucket=bucket, ident=ident, metadata_location=None, document=document, row=None)
 
@@ -207,10 +207,10 @@ class TableService:
             AlreadyExists: the name is taken (without `overwrite`), or uuid or place are another table's.
             NoSuchNamespace: the namespace is not there.
         """
-        owner = self._commits.bucket(bucket)
+        owner = await self._commits.bucket(bucket)
         names.check_table(ident)
         locations.check_inside(owner.location, metadata_location)
-        self._commits.refuse_taken(owner, ident, by_table=not overwrite)
+        await self._commits.refuse_taken(owner, ident, by_table=not overwrite)
         await self._commits.in_thread(lambda: refuse_links(owner.location, [metadata_location]))
         # Whoever wrote this file may have done so twice; what is in memory is for files of our own.
         document = await self._documents.fetch(metadata_location)
@@ -223,8 +223,10 @@ class TableService:
 
     async def _new(self, owner: Bucket, ident: TableIdent, spec: TableSpec) -> TableMetadata:
         names.check_table(ident)
-        fresh = self._commits.fresh_location(owner, ident)  # also when not needed: it misses the namespace
-        self._commits.refuse_taken(owner, ident)
+        fresh = await self._commits.fresh_location(
+            owner, ident
+        )  # also when not needed: it misses the namespace
+        await self._commits.refuse_taken(owner, ident)
         location = fresh if spec.location is None else spec.location
         locations.check_inside(owner.location, location)
         metadata = await self._commits.in_thread(lambda: self._document(spec, location))

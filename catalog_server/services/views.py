@@ -75,9 +75,9 @@ class ViewService:
 
     async def exists(self, principal: Principal, bucket: str, ident: TableIdent) -> bool:
         """Whether the view is there: asked before almost every table, so one indexed read and no object store."""
-        if self._database.hot(pointers.read_view, bucket, ident) is not None:
+        if await self._database.hot(pointers.read_view(bucket, ident)) is not None:
             return True
-        self._commits.bucket(bucket)  # a missing bucket is another error
+        await self._commits.bucket(bucket)  # a missing bucket is another error
         return False
 
     async def load(self, principal: Principal, bucket: str, ident: TableIdent) -> ViewHandle:
@@ -87,7 +87,7 @@ class ViewService:
             NoSuchView: there is none.
             NoSuchFile: its metadata file is gone.
         """
-        row = self._pointer(bucket, ident)
+        row = await self._pointer(bucket, ident)
         document = await self._document(row)
         refuse_gone(row.metadata_location)
         return _handle(row, document)
@@ -119,10 +119,12 @@ class ViewService:
             NoSuchNamespace: the namespace is not there.
             CommitStateUnknown: it may have been created.
         """
-        owner = self._commits.bucket(bucket)
+        owner = await self._commits.bucket(bucket)
         names.check_view(ident)
-        fresh = self._commits.fresh_location(owner, ident)  # also when not needed: it misses the namespace
-        self._refuse_taken(owner, ident)
+        fresh = await self._commits.fresh_location(
+            owner, ident
+        )  # also when not needed: it misses the namespace
+        await self._refuse_taken(owner, ident)
         location = fresh if spec.location is None else spec.location
         metadata = await self._commits.in_thread(lambda: self._new(spec, location))
         await self._check_places(owner, locations.places(metadata), None)
@@ -145,7 +147,7 @@ class ViewService:
             Invalid: the request is wrong.
             Unavailable: certainly not applied.
         """
-        owner = self._commits.bucket(bucket)
+        owner = await self._commits.bucket(bucket)
         names.check_view(ident)
         return await self._in_flight.finish(self._replace(owner, ident, needs, updates))
 
@@ -182,10 +184,10 @@ class ViewService:
             AlreadyExists: a view or table has the name, or uuid or place are another's.
             NoSuchNamespace: the namespace is not there.
         """
-        owner = self._commits.bucket(bucket)
+        owner = await self._commits.bucket(bucket)
         names.check_view(ident)
         locations.check_inside(owner.location, metadata_location)
-        self._refuse_taken(owner, ident)
+        await self._refuse_taken(owner, ident)
         await self._commits.in_thread(lambda: refuse_links(owner.location, [metadata_location]))
         # Whoever wrote this file may have done so twice; what is in memory is for files of our own.
         document = await self._documents.fetch_view(metadata_location)
@@ -201,10 +203,10 @@ class ViewService:
         """Wait for the commits that are on their way."""
         await self._in_flight.drain()
 
-    def _pointer(self, bucket: str, ident: TableIdent) -> ViewRow:
-        found = self._database.hot(pointers.read_view, bucket, ident)
+    async def _pointer(self, bucket: str, ident: TableIdent) -> ViewRow:
+        found = await self._database.hot(pointers.read_view(bucket, ident))
         if found is None:
-            self._commits.bucket(bucket)  # a missing bucket is another error
+            await self._commits.bucket(bucket)  # a missing bucket is another error
             raise rows.missing(ident)
         return found
 
@@ -217,11 +219,11 @@ class ViewService:
         self._documents.put(document)
         return document
 
-    def _refuse_taken(self, owner: Bucket, ident: TableIdent) -> None:
+    async def _refuse_taken(self, owner: Bucket, ident: TableIdent) -> None:
         """Before anything is written; the transaction that takes the name checks again."""
-        if self._database.hot(pointers.read_view, owner.name, ident) is not None:
+        if await self._database.hot(pointers.read_view(owner.name, ident)) is not None:
             raise relations.taken(ident, Relation.VIEW, Relation.VIEW)
-        if self._database.hot(pointers.read, owner.name, ident) is not None:
+        if await self._database.hot(pointers.read(owner.name, ident)) is not None:
             raise relations.taken(ident, Relation.TABLE, Relation.VIEW)
 
     async def _check_places(self, owner: Bucket, wanted: Sequence[str], view_id: int | None) -> None:
@@ -255,7 +257,7 @@ class ViewService:
             for attempt in range(self._attempts):
                 if attempt:
                     await asyncio.sleep(self._ids.jitter(0, _BACKOFF_SECONDS * 2**attempt))
-                row = self._pointer(owner.name, ident)
+                row = await self._pointer(owner.name, ident)
                 base = await self._document(row)
                 requirements.check_view(needs, base.metadata)
                 metadata = await self._applied(base.metadata, updates)

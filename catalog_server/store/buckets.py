@@ -39,18 +39,6 @@ def require(connection: Connection, name: str) -> BucketRow:
     return found
 
 
-def by_id(connection: Connection, bucket_id: int) -> BucketRow:
-    """The bucket of that id.
-
-    Raises:
-        NoSuchWarehouse: there is none.
-    """
-    row = connection.execute(select(buckets).where(buckets.c.id == bucket_id)).first()
-    if row is None:
-        raise NoSuchWarehouse(f"Table bucket does not exist: id {bucket_id}")
-    return _bucket(row)
-
-
 def page(connection: Connection, after: tuple[str, ...] | None, limit: int | None) -> list[BucketRow]:
     """Buckets by name."""
     query = select(buckets).order_by(buckets.c.name).limit(limit)

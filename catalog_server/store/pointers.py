@@ -1,16 +1,17 @@
-"""The pointer: which metadata file is a table's or view's current one. Read hot, swapped in a write unit.
+"""The pointer: which metadata file is a table's or view's current one. Looked up hot, swapped in a write unit.
 
 The swaps are the only statements that move a pointer, and the only judges of races.
 """
 
-import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 import orjson
 from sqlalchemy import Connection
 
 from catalog_server.store.keys import key_of, lineage
+from catalog_server.store.lookup import Lookup, for_driver
 from catalog_server.store.tables import TableRow
 from catalog_server.store.views import ViewRow
 from table_format.ident import Namespace, TableIdent
@@ -48,11 +49,16 @@ WHERE id = ? AND metadata_location = ?
 """
 
 
-def read(connection: sqlite3.Connection, bucket: str, ident: TableIdent) -> TableRow | None:
+def read(bucket: str, ident: TableIdent) -> Lookup[TableRow | None]:
     """The table's row, or None when bucket, namespace or table is missing."""
-    found = connection.execute(_READ, (bucket, key_of(ident.namespace), ident.name)).fetchone()
-    if found is None:
-        return None
+
+    def answer(rows: Sequence[Sequence[Any]]) -> TableRow | None:
+        return _table(bucket, ident, rows[0]) if rows else None
+
+    return Lookup(_READ, (bucket, key_of(ident.namespace), ident.name), answer)
+
+
+def _table(bucket: str, ident: TableIdent, found: Sequence[Any]) -> TableRow:
     return TableRow(
         id=found[0],
         bucket_id=found[1],
@@ -70,11 +76,16 @@ def read(connection: sqlite3.Connection, bucket: str, ident: TableIdent) -> Tabl
     )
 
 
-def read_view(connection: sqlite3.Connection, bucket: str, ident: TableIdent) -> ViewRow | None:
+def read_view(bucket: str, ident: TableIdent) -> Lookup[ViewRow | None]:
     """The view's row, or None when bucket, namespace or view is missing: the answer that engines ask for most."""
-    found = connection.execute(_READ_VIEW, (bucket, key_of(ident.namespace), ident.name)).fetchone()
-    if found is None:
-        return None
+
+    def answer(rows: Sequence[Sequence[Any]]) -> ViewRow | None:
+        return _view(bucket, ident, rows[0]) if rows else None
+
+    return Lookup(_READ_VIEW, (bucket, key_of(ident.namespace), ident.name), answer)
+
+
+def _view(bucket: str, ident: TableIdent, found: Sequence[Any]) -> ViewRow:
     return ViewRow(
         id=found[0],
         bucket_id=found[1],
@@ -92,21 +103,23 @@ def read_view(connection: sqlite3.Connection, bucket: str, ident: TableIdent) ->
     )
 
 
-def bucket_location(connection: sqlite3.Connection, bucket: str) -> tuple[int, str] | None:
+def bucket_location(bucket: str) -> Lookup[tuple[int, str] | None]:
     """A bucket's id and location, or None."""
-    found = connection.execute("SELECT id, location FROM buckets WHERE name = ?", (bucket,)).fetchone()
-    return None if found is None else (found[0], found[1])
+
+    def answer(rows: Sequence[Sequence[Any]]) -> tuple[int, str] | None:
+        return (rows[0][0], rows[0][1]) if rows else None
+
+    return Lookup("SELECT id, location FROM buckets WHERE name = ?", (bucket,), answer)
 
 
-def namespace_properties(
-    connection: sqlite3.Connection, bucket_id: int, namespace: Namespace
-) -> dict[str, str] | None:
+def namespace_properties(bucket_id: int, namespace: Namespace) -> Lookup[dict[str, str] | None]:
     """A namespace's properties, or None when there is no such namespace."""
-    found = connection.execute(
-        "SELECT properties FROM namespaces WHERE bucket_id = ? AND key = ?",
-        (bucket_id, key_of(namespace)),
-    ).fetchone()
-    return None if found is None else cast("dict[str, str]", orjson.loads(found[0]))
+
+    def answer(rows: Sequence[Sequence[Any]]) -> dict[str, str] | None:
+        return cast("dict[str, str]", orjson.loads(rows[0][0])) if rows else None
+
+    sql = "SELECT properties FROM namespaces WHERE bucket_id = ? AND key = ?"
+    return Lookup(sql, (bucket_id, key_of(namespace)), answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,27 +130,28 @@ class Layer:
     documents: dict[str, JsonObject]
 
 
-def policy_layers(connection: sqlite3.Connection, row: TableRow) -> list[Layer]:
+def policy_layers(row: TableRow) -> Lookup[list[Layer]]:
     """Policies that reach a table, the widest level first, the table's own last; empty levels included."""
     keys = lineage(row.ident.namespace)
     marks = ", ".join("?" * len(keys))
-    found = connection.execute(
-        f"""
+    sql = f"""
         SELECT p.scope, n.key, p.policy_type, p.document
         FROM policies p
         LEFT JOIN namespaces n ON p.scope = 'namespace' AND n.id = p.scope_id
         WHERE (p.scope = 'bucket' AND p.scope_id = ?) OR (p.scope = 'table' AND p.scope_id = ?)
            OR (p.scope = 'namespace' AND p.scope_id IN
                (SELECT id FROM namespaces WHERE bucket_id = ? AND key IN ({marks})))
-        """,  # noqa: S608 - only question marks are put in
-        (row.bucket_id, row.id, row.bucket_id, *keys),
-    ).fetchall()
-    layers: dict[tuple[str, str | None], Layer] = {("bucket", None): Layer(scope="bucket", documents={})}
-    layers |= {("namespace", key): Layer(scope="namespace", documents={}) for key in keys}
-    layers["table", None] = Layer(scope="table", documents={})
-    for scope, key, policy_type, document in found:
-        layers[scope, key].documents[policy_type] = orjson.loads(document)
-    return list(layers.values())
+        """  # noqa: S608 - only question marks are put in
+
+    def answer(rows: Sequence[Sequence[Any]]) -> list[Layer]:
+        layers: dict[tuple[str, str | None], Layer] = {("bucket", None): Layer(scope="bucket", documents={})}
+        layers |= {("namespace", key): Layer(scope="namespace", documents={}) for key in keys}
+        layers["table", None] = Layer(scope="table", documents={})
+        for scope, key, policy_type, document in rows:
+            layers[scope, key].documents[policy_type] = orjson.loads(document)
+        return list(layers.values())
+
+    return Lookup(sql, (row.bucket_id, row.id, row.bucket_id, *keys), answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +168,7 @@ class Swap:
 def swap(connection: Connection, change: Swap, now_ms: int) -> bool:
     """Move the pointer if it is where it is expected to be; whether it was."""
     moved_rows = connection.exec_driver_sql(
-        _SWAP,
+        for_driver(connection, _SWAP),
         (
             change.new,
             change.expected,
@@ -184,7 +198,8 @@ def moved(row: TableRow, change: Swap, now_ms: int) -> TableRow:
 def swap_view(connection: Connection, row: ViewRow, new: str, location: str, now_ms: int) -> ViewRow | None:
     """Move a view's pointer if it is where the row says; the row as the swap left it, None when it was not."""
     moved_rows = connection.exec_driver_sql(
-        _SWAP_VIEW, (new, row.metadata_location, location, now_ms, row.id, row.metadata_location)
+        for_driver(connection, _SWAP_VIEW),
+        (new, row.metadata_location, location, now_ms, row.id, row.metadata_location),
     )
     if moved_rows.rowcount != 1:
         return None

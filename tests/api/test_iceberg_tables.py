@@ -39,7 +39,7 @@ def test_a_location_is_answered_as_given_in_either_slash_form(
     http: Http, catalog: Catalog, platform: Platform, slash: str
 ) -> None:
     levels = catalog.new_namespace()
-    bucket = platform.commits.bucket("default").location.removeprefix("file://")
+    bucket = http.portal.call(platform.commits.bucket, "default").location.removeprefix("file://")
     place = f"{bucket}/{levels[0]}/given"
     staged = catalog.create(levels, "t", **{"location": f"file:{place}{slash}", "stage-create": True})
     assert staged.json()["metadata"]["location"] == f"file:{place}{slash}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from catalog_server.cli import main
 from catalog_server.services import commit_unit
-from catalog_server.store.engine import Database
+from catalog_server.store.sqlite import SqliteDatabase
 from table_format.io.local import LocalObjectStore
 from table_format.io.store import DeleteFailure
 
@@ -26,7 +26,7 @@ def die_at(point: str) -> None:
 
 
 original_put = LocalObjectStore.put
-original_write = Database.write
+original_write = SqliteDatabase.write
 original_delete_many = LocalObjectStore.delete_many
 
 
@@ -39,7 +39,7 @@ def put(self: LocalObjectStore, path: str, data: bytes, *, if_absent: bool = Fal
         die_at("between-metadata-write-and-swap")
 
 
-async def write(self: Database, fn: Any, *args: Any, **kwargs: Any) -> Any:
+async def write(self: SqliteDatabase, fn: Any, *args: Any, **kwargs: Any) -> Any:
     result = await original_write(self, fn, *args, **kwargs)
     if fn is commit_unit.run:
         die_at("after-swap-before-answer")
@@ -55,7 +55,7 @@ def delete_many(self: LocalObjectStore, paths: Iterable[str]) -> Sequence[Delete
 
 LocalObjectStore.delete_many = delete_many  # type: ignore[method-assign]
 LocalObjectStore.put = put  # type: ignore[method-assign]
-Database.write = write  # type: ignore[method-assign]
+SqliteDatabase.write = write  # type: ignore[method-assign]
 
 if __name__ == "__main__":
     main()

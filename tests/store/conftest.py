@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from catalog_server.store.engine import Database
+from catalog_server.store.sqlite import SqliteDatabase
 
 
 @pytest.fixture
@@ -14,8 +14,8 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    opened = Database(tmp_path / "frazil.db", busy_timeout_seconds=20)
-    opened.start()
+async def database(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:
+    opened = SqliteDatabase(tmp_path / "frazil.db", busy_timeout_seconds=20)
+    await opened.start()
     yield opened
     await opened.close()

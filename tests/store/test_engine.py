@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import Connection, event
 from sqlalchemy.exc import OperationalError
 
-from catalog_server.store import buckets
-from catalog_server.store.engine import Database
+from catalog_server.store import buckets, pointers
+from catalog_server.store.sqlite import SqliteDatabase
 from table_format.errors import AlreadyExists, CommitStateUnknown, Unavailable
 
 pytestmark = pytest.mark.anyio
@@ -33,14 +33,14 @@ def raise_value_error(connection: Connection, name: str) -> None:
     raise ValueError(name)
 
 
-async def test_a_write_is_seen_by_the_next_read(database: Database) -> None:
+async def test_a_write_is_seen_by_the_next_read(database: SqliteDatabase) -> None:
     assert await database.write(create, "one") == "one"
     assert await database.read(names) == ["one"]
     assert database.read_now(names) == ["one"]
-    assert database.hot(lambda hot: hot.execute("SELECT count(*) FROM buckets").fetchone()) == (1,)
+    assert await database.hot(pointers.bucket_location("one")) == (1, "memory://one")
 
 
-async def test_a_failing_unit_leaves_its_neighbours_alone(database: Database) -> None:
+async def test_a_failing_unit_leaves_its_neighbours_alone(database: SqliteDatabase) -> None:
     outcomes = await asyncio.gather(
         database.write(create, "a"),
         database.write(raise_value_error, "b"),
@@ -52,7 +52,7 @@ async def test_a_failing_unit_leaves_its_neighbours_alone(database: Database) ->
     assert await database.read(names) == ["a", "c"]
 
 
-async def test_writes_that_pile_up_share_one_commit(database: Database) -> None:
+async def test_writes_that_pile_up_share_one_commit(database: SqliteDatabase) -> None:
     commits = []
     event.listen(database.writer_engine, "commit", commits.append)
     held, entered = threading.Event(), threading.Event()
@@ -71,7 +71,7 @@ async def test_writes_that_pile_up_share_one_commit(database: Database) -> None:
     assert len(await database.read(names)) == 100
 
 
-async def test_a_unit_cancelled_while_it_waits_never_runs(database: Database) -> None:
+async def test_a_unit_cancelled_while_it_waits_never_runs(database: SqliteDatabase) -> None:
     held, entered = threading.Event(), threading.Event()
 
     def wait(connection: Connection) -> None:
@@ -91,7 +91,9 @@ async def test_a_unit_cancelled_while_it_waits_never_runs(database: Database) ->
     assert await database.read(names) == []
 
 
-async def test_a_commit_that_fails_is_unknown_to_every_unit_that_had_succeeded(database: Database) -> None:
+async def test_a_commit_that_fails_is_unknown_to_every_unit_that_had_succeeded(
+    database: SqliteDatabase,
+) -> None:
     def fail(_: Connection) -> None:
         raise OperationalError("COMMIT", {}, sqlite3.OperationalError("disk I/O error"))
 
@@ -104,7 +106,7 @@ async def test_a_commit_that_fails_is_unknown_to_every_unit_that_had_succeeded(d
     assert await database.write(create, "c") == "c"
 
 
-async def test_R4_a_commit_refused_for_want_of_a_lock_is_certainly_undone(database: Database) -> None:
+async def test_R4_a_commit_refused_for_want_of_a_lock_is_certainly_undone(database: SqliteDatabase) -> None:
     def busy(_: Connection) -> None:
         error = sqlite3.OperationalError("database is locked")
         error.sqlite_errorcode = sqlite3.SQLITE_BUSY  # type: ignore[attr-defined]
@@ -119,8 +121,8 @@ async def test_R4_a_commit_refused_for_want_of_a_lock_is_certainly_undone(databa
 
 
 async def test_R4_a_lock_held_by_another_process_is_unavailable_before_any_effect(tmp_path: Path) -> None:
-    database = Database(tmp_path / "frazil.db", busy_timeout_seconds=0.1)
-    database.start()
+    database = SqliteDatabase(tmp_path / "frazil.db", busy_timeout_seconds=0.1)
+    await database.start()
     other = sqlite3.connect(database.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(Unavailable):
@@ -132,7 +134,7 @@ async def test_R4_a_lock_held_by_another_process_is_unavailable_before_any_effec
     await database.close()
 
 
-async def test_a_full_disk_in_a_unit_undoes_the_whole_batch(database: Database) -> None:
+async def test_a_full_disk_in_a_unit_undoes_the_whole_batch(database: SqliteDatabase) -> None:
     def full(connection: Connection) -> None:
         create(connection, "b")
         driver = connection.connection.driver_connection
@@ -157,7 +159,7 @@ async def test_a_full_disk_in_a_unit_undoes_the_whole_batch(database: Database) 
     assert await database.read(names) == []
 
 
-async def test_the_writer_survives_whatever_a_batch_dies_of(database: Database) -> None:
+async def test_the_writer_survives_whatever_a_batch_dies_of(database: SqliteDatabase) -> None:
     def odd(_: Connection) -> None:
         raise RuntimeError("not a database error")
 
@@ -169,8 +171,8 @@ async def test_the_writer_survives_whatever_a_batch_dies_of(database: Database) 
 
 
 async def test_too_many_waiting_writes_are_refused(tmp_path: Path) -> None:
-    database = Database(tmp_path / "frazil.db", max_queued_writes=2)
-    database.start()
+    database = SqliteDatabase(tmp_path / "frazil.db", max_queued_writes=2)
+    await database.start()
     held, entered = threading.Event(), threading.Event()
 
     def wait(connection: Connection) -> None:
@@ -188,8 +190,8 @@ async def test_too_many_waiting_writes_are_refused(tmp_path: Path) -> None:
 
 
 async def test_closing_finishes_what_waits_and_refuses_what_comes_later(tmp_path: Path) -> None:
-    database = Database(tmp_path / "frazil.db")
-    database.start()
+    database = SqliteDatabase(tmp_path / "frazil.db")
+    await database.start()
     waiting = [asyncio.create_task(database.write(create, f"n{number}")) for number in range(20)]
     await asyncio.sleep(0)
     await database.close()
@@ -197,12 +199,12 @@ async def test_closing_finishes_what_waits_and_refuses_what_comes_later(tmp_path
     with pytest.raises(Unavailable):
         await database.write(create, "late")
     with pytest.raises(Unavailable):
-        database.hot(lambda hot: hot.execute("SELECT 1").fetchone())
+        await database.hot(pointers.bucket_location("n1"))
 
 
-async def test_two_processes_write_to_one_database(database: Database) -> None:
-    second = Database(database.path, busy_timeout_seconds=20)
-    second.start()
+async def test_two_processes_write_to_one_database(database: SqliteDatabase) -> None:
+    second = SqliteDatabase(database.path, busy_timeout_seconds=20)
+    await second.start()
     await asyncio.gather(
         *(database.write(create, f"a{number:02}") for number in range(30)),
         *(second.write(create, f"b{number:02}") for number in range(30)),
@@ -215,12 +217,12 @@ async def test_two_processes_write_to_one_database(database: Database) -> None:
 _CHILD = """
 import asyncio, sys
 from pathlib import Path
-from catalog_server.store import buckets
-from catalog_server.store.engine import Database
+from catalog_server.store import buckets, pointers
+from catalog_server.store.sqlite import SqliteDatabase
 
 async def main():
-    database = Database(Path(sys.argv[1]))
-    database.start()
+    database = SqliteDatabase(Path(sys.argv[1]))
+    await database.start()
     for number in range(100_000):
         await database.write(lambda c: buckets.create(c, f"n{number:06}", "memory://x", {}, 1))
         print(number, flush=True)
@@ -243,8 +245,8 @@ async def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
     acknowledged = [25] + [int(line) for line in child.stdout if line.strip().isdecimal()]
     child.wait()
     child.stdout.close()
-    database = Database(path)
-    database.start()
+    database = SqliteDatabase(path)
+    await database.start()
     stored = await database.read(names)
     await database.close()
     assert stored[: max(acknowledged) + 1] == [f"n{number:06}" for number in range(max(acknowledged) + 1)]

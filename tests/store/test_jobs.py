@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import Connection, create_engine
 
 from catalog_server.store import buckets, jobs, schema
-from catalog_server.store.engine import Database
 from catalog_server.store.jobs import JobBirth, JobQuery, JobRow, JobState
+from catalog_server.store.sqlite import SqliteDatabase
 
 COMPACTION, SNAPSHOTS, PURGE = "icebergCompaction", "icebergSnapshotManagement", "tablePurge"
 KINDS = (COMPACTION, SNAPSHOTS, PURGE)
@@ -218,10 +218,10 @@ def test_last_ends_tell_what_is_open(connection: Connection) -> None:
 
 
 @pytest.mark.anyio
-async def test_C20_many_workers_claim_every_job_once(database: Database) -> None:
+async def test_C20_many_workers_claim_every_job_once(database: SqliteDatabase) -> None:
     await database.write(buckets.create, "b", "s3://b", {}, 1)
-    second = Database(database.path, busy_timeout_seconds=20)
-    second.start()
+    second = SqliteDatabase(database.path, busy_timeout_seconds=20)
+    await second.start()
     for number in range(40):
         await database.write(jobs.enqueue, birth(table=f"t{number}"), 100)
     claimed = await asyncio.gather(

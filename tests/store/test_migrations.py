@@ -16,7 +16,7 @@ from sqlalchemy import Engine, create_engine
 
 from catalog_server.settings import StartError
 from catalog_server.store import migrate, schema
-from catalog_server.store.engine import Database
+from catalog_server.store.sqlite import SqliteDatabase
 
 pytestmark = pytest.mark.anyio
 
@@ -126,35 +126,35 @@ def test_0002_adds_views_and_keeps_the_rows_of_0001_up_and_down(engine: Engine) 
 
 
 async def test_a_database_newer_than_the_program_is_refused(tmp_path: Path) -> None:
-    database = Database(tmp_path / "frazil.db")
-    database.start()
+    database = SqliteDatabase(tmp_path / "frazil.db")
+    await database.start()
     await database.close()
     with sqlite3.connect(tmp_path / "frazil.db") as raw:
         raw.execute("UPDATE alembic_version SET version_num = '9999_future'")
     raw.close()
-    newer = Database(tmp_path / "frazil.db")
+    newer = SqliteDatabase(tmp_path / "frazil.db")
     with pytest.raises(migrate.DatabaseTooNew, match=r"9999_future.*newer frazil"):
-        newer.start()
+        await newer.start()
     await newer.close()
 
 
 async def test_a_file_that_is_no_database_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "frazil.db").write_bytes(b"this is not a database at all, whatever its name says" * 100)
-    database = Database(tmp_path / "frazil.db")
+    database = SqliteDatabase(tmp_path / "frazil.db")
     with pytest.raises(StartError, match="can not be opened") as caught:
-        database.start()
+        await database.start()
     assert "\n" not in str(caught.value)
     await database.close()
 
 
 async def test_several_starts_at_once_migrate_once(tmp_path: Path) -> None:
-    databases = [Database(tmp_path / "frazil.db") for _ in range(4)]
-    await asyncio.gather(*(asyncio.to_thread(database.start) for database in databases))
+    databases = [SqliteDatabase(tmp_path / "frazil.db") for _ in range(4)]
+    await asyncio.gather(*(database.start() for database in databases))
     for database in databases:
         await database.close()
 
 
-async def test_rows_survive_a_second_start(database: Database) -> None:
+async def test_rows_survive_a_second_start(database: SqliteDatabase) -> None:
     await database.write(
         lambda connection: (
             connection.exec_driver_sql(
@@ -163,8 +163,8 @@ async def test_rows_survive_a_second_start(database: Database) -> None:
             and None
         )
     )
-    again = Database(database.path)
-    again.start()
+    again = SqliteDatabase(database.path)
+    await again.start()
     found = await again.read(lambda c: c.exec_driver_sql("SELECT name FROM buckets").scalar_one())
     assert found == "b"
     await again.close()

@@ -31,6 +31,7 @@ from table_format.errors import (
     VersionConflict,
 )
 from table_format.ident import Namespace, TableIdent
+from tests.factories.lookups import found
 
 ODD_NAMES = ["a b", "a.b", "a/b", "a%2Fb", "ä€漢", "A", "a", "a+b", "a'b\"c", "%", "_", "a\\b", "👍"]
 
@@ -213,10 +214,8 @@ def test_the_swap_moves_a_pointer_only_from_where_it_is(connection: Connection) 
     now = tables.require(connection, 1, row.ident)
     assert now == pointers.moved(row, change, 7)
     assert (now.version, now.previous_metadata_location) == (2, row.metadata_location)
-    driver = connection.connection.driver_connection
-    assert driver is not None
-    assert pointers.read(driver, "b", row.ident) == now
-    assert pointers.read(driver, "b", TableIdent.of("n", "x")) is None
+    assert found(connection, pointers.read("b", row.ident)) == now
+    assert found(connection, pointers.read("b", TableIdent.of("n", "x"))) is None
 
 
 def test_policy_layers_go_from_the_bucket_to_the_table(connection: Connection) -> None:
@@ -233,9 +232,7 @@ def test_policy_layers_go_from_the_bucket_to_the_table(connection: Connection) -
         ("table", row.id + 1),
     ):
         put(connection, scope, scope_id, {"at": f"{scope} {scope_id}"}, None)
-    driver = connection.connection.driver_connection
-    assert driver is not None
-    layers = pointers.policy_layers(driver, row)
+    layers = found(connection, pointers.policy_layers(row))
     assert [(layer.scope, layer.documents["p"]["at"]) for layer in layers] == [
         ("bucket", "bucket 1"),
         ("namespace", f"namespace {outer.id}"),

@@ -12,6 +12,7 @@ from catalog_server.store.tables import Birth
 from catalog_server.store.views import ViewBirth, ViewRow
 from table_format.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace, NoSuchView
 from table_format.ident import Namespace, TableIdent
+from tests.factories.lookups import found
 
 V = TableIdent.of("n", "v")
 W = TableIdent.of("n", "w")
@@ -143,11 +144,9 @@ def test_the_swap_moves_a_pointer_only_from_where_it_is(connection: Connection) 
         "s3://b/l",
         row.metadata_location,
     )
-    driver = connection.connection.driver_connection
-    assert driver is not None
-    assert pointers.read_view(driver, "b", V) == after
-    assert pointers.read_view(driver, "b", W) is None
-    assert pointers.read(driver, "b", V) is None
+    assert found(connection, pointers.read_view("b", V)) == after
+    assert found(connection, pointers.read_view("b", W)) is None
+    assert found(connection, pointers.read("b", V)) is None
 
 
 def test_a_namespace_with_a_view_is_not_empty(connection: Connection) -> None:

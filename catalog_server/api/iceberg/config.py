@@ -14,8 +14,9 @@ async def get_config(call: Call, endpoints: Sequence[str]) -> Response:
     """The bucket as the prefix of all further paths, and the operations that work."""
     platform = call.platform
     warehouse = call.query.text("warehouse")
-    # Asked by every writer and reader of an engine when it starts: one indexed read on this very thread.
-    bucket = platform.commits.bucket(_bucket_name(warehouse) if warehouse else platform.buckets.default_name)
+    # Asked by every writer and reader of an engine when it starts: one indexed read at most.
+    name = _bucket_name(warehouse) if warehouse else platform.buckets.default_name
+    bucket = await platform.commits.bucket(name)
     prefix = quote(bucket.name, safe="")
     return json_answer({"defaults": {}, "overrides": {"prefix": prefix}, "endpoints": endpoints})
 

@@ -9,6 +9,7 @@ import pytest
 from catalog_server.bootstrap import DataDirInUse, DataDirNotWritable, build, serve_lock
 from catalog_server.services.principals import ANONYMOUS
 from catalog_server.settings import Settings, StartError, load
+from catalog_server.store import pointers
 from table_format.errors import Unavailable
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +32,7 @@ async def test_the_first_start_makes_the_default_bucket(tmp_path: Path) -> None:
     assert bucket.location == f"file://{tmp_path}/a/b/warehouse"
     await platform.close()
     with pytest.raises(Unavailable):
-        platform.database.hot(lambda connection: connection.execute("SELECT 1"))
+        await platform.database.hot(pointers.bucket_location("default"))
     again = build(settings(tmp_path / "a" / "b", **{"storage.default_bucket_location": "memory://x"}))
     await again.start()
     assert (await again.buckets.get(ANONYMOUS, "default")).location == bucket.location

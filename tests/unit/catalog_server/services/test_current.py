@@ -28,7 +28,7 @@ class Pointers:
     def __init__(self, *places: str | None) -> None:
         self._places = list(places)
 
-    def hot(self, *_: Any) -> TableRow | None:
+    async def hot(self, *_: Any) -> TableRow | None:
         place = self._places.pop(0) if len(self._places) > 1 else self._places[0]
         if place is None:
             return None
@@ -57,7 +57,7 @@ class Memory:
 
 
 async def asked_both_ways(*places: str | None) -> set[str | None]:
-    row = pointer_to_present(Pointers(*places), "default", T)  # type: ignore[arg-type]
+    row = await pointer_to_present(Pointers(*places), "default", T)  # type: ignore[arg-type]
     found = await load_present(Pointers(*places), Memory(), "default", T)  # type: ignore[arg-type]
     return {row.metadata_location if row else None, found[0].metadata_location if found else None}
 
@@ -75,6 +75,6 @@ async def test_a_file_deleted_by_later_commits_is_no_error(tmp_path: Path) -> No
 async def test_a_file_that_the_table_still_points_to_is_one(tmp_path: Path) -> None:
     gone = f"file://{tmp_path}/gone"
     with pytest.raises(NoSuchFile):
-        pointer_to_present(Pointers(gone), "default", T)  # type: ignore[arg-type]
+        await pointer_to_present(Pointers(gone), "default", T)  # type: ignore[arg-type]
     with pytest.raises(NoSuchFile):
         await asked_both_ways(gone)
