@@ -8,7 +8,7 @@ PYTEST_WORKERS ?= 2
 PYTEST_SEED := $(if $(CI),--randomly-seed=1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-unit test-process test-soak test-kit check fmt lint types arch openapi bench clean
+.PHONY: help setup demo serve test test-unit test-process test-soak test-kit test-pyiceberg check fmt lint types arch openapi bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -43,6 +43,9 @@ test-soak: $(STAMP) ## the process tests again and again (SOAK_ROUNDS, default 1
 
 test-kit: $(STAMP) ## Iceberg's own REST compatibility kit (KIT: arguments, see CONTRIBUTING.md)
 	@$(BIN)/python -m tests.kit $(KIT)
+
+test-pyiceberg: $(STAMP) ## PyIceberg's own catalog tests (PYICEBERG: arguments, see CONTRIBUTING.md)
+	@$(BIN)/python -m tests.pyiceberg_suite $(PYICEBERG)
 
 check: lint types arch ## all gates: lint, format, types, architecture
 

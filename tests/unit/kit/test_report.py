@@ -31,6 +31,12 @@ def test_outcomes_and_closing_line(tmp_path: Path) -> None:
     assert report.closing_line(found) == "1 passed, 3 failed, 1 skipped"
 
 
+def test_a_driver_without_a_list_allows_no_skip(tmp_path: Path) -> None:
+    (tmp_path / "TEST-x.xml").write_text(XML)
+    found = report.judged(report.outcomes(tmp_path), allowed=())
+    assert report.closing_line(found) == "1 passed, 4 failed, 0 skipped"
+
+
 def test_folders_are_empty_and_gone_again(tmp_path: Path) -> None:
     with folders.owned(tmp_path):
         (tmp_path / "ns" / "table").mkdir()
