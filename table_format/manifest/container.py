@@ -11,7 +11,7 @@ import lzma
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -56,6 +56,25 @@ class Container:
     def _expect_sync(self, position: int) -> None:
         if self.data[position : position + _SYNC_BYTES] != self.sync:
             raise Malformed("the mark after a block is missing")
+
+    def after(self, records: int) -> tuple["Container", int]:
+        """The file without its first blocks, as many as hold at most that many records, and how many they hold.
+
+        Nothing of them is expanded. A block that cannot be passed over is left for `blocks` to complain about.
+        """
+        position, passed = self.start, 0
+        while position < len(self.data):
+            try:
+                count, start = read_long(self.data, position)
+                size, start = read_long(self.data, start)
+            except (Malformed, IndexError):
+                break
+            end = start + size + _SYNC_BYTES
+            whole = size >= 0 and end <= len(self.data) and self.data[start + size : end] == self.sync
+            if not whole or count < 0 or passed + count > records:
+                break
+            position, passed = end, passed + count
+        return replace(self, start=position), passed
 
     def blocks(self) -> Iterator[tuple[int, bytes]]:
         """Number of records and expanded bytes of each block.

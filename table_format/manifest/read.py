@@ -37,19 +37,35 @@ def read_manifest(store: ObjectStore, manifest: ManifestFile, metadata: TableMet
         NoSuchFile: the manifest is gone.
         Invalid: it is cut off, damaged, or contradicts the manifest list or the table.
     """
+    return list(iterate_manifest(store, manifest, metadata))
+
+
+def iterate_manifest(
+    store: ObjectStore, manifest: ManifestFile, metadata: TableMetadata, *, start: int = 0
+) -> Iterator[ManifestEntry]:
+    """The entries from number `start` (from 0) on, as `read_manifest` gives them, each made when it is asked for.
+
+    Holds the file's packed bytes and one block at a time. Blocks before `start` are not expanded, unless row ids
+    have to be counted through them.
+
+    Raises:
+        NoSuchFile, Invalid: as `read_manifest`; the latter also in the middle.
+    """
     container = _open(store, manifest)
     columns = partition_columns(metadata, manifest.spec_id)
-    entries = []
     row_id = manifest.first_row_id if manifest.content is ManifestContent.DATA else None
-    for number, raw in enumerate(read_records(container, _entry_reader(container, columns)), 1):
+    passed = 0
+    if row_id is None and start:
+        container, passed = container.after(start)
+    for number, raw in enumerate(read_records(container, _entry_reader(container, columns)), passed):
         try:
             entry = _entry(raw, manifest, row_id)
         except Malformed as error:
-            raise Invalid(f"{manifest.path}: entry {number} {error}") from None
+            raise Invalid(f"{manifest.path}: entry {number + 1} {error}") from None
         if row_id is not None and raw["data_file"].get("first_row_id") is None:
             row_id += 0 if entry.status is Status.DELETED else entry.data_file.record_count
-        entries.append(entry)
-    return entries
+        if number >= start:
+            yield entry
 
 
 def count_entries(store: ObjectStore, manifest: ManifestFile) -> ManifestFile:
