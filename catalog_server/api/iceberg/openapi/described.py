@@ -26,6 +26,8 @@ class Described:
     body_type: str = JSON
     answer: str | None = None
     """Model of the body of the answer; 204 without."""
+    offered: bool = True
+    """Whether it can succeed at all."""
     headers: tuple[str, ...] = ()
     """Names out of HEADERS."""
     unchanged: bool = False
@@ -55,6 +57,7 @@ PATH_PARAMETERS: dict[str, JsonObject] = {
     "namespace": text("The namespace's levels, each percent-encoded, joined by `%1F`.", minLength=1),
     "table": text("The table's name, percent-encoded.", minLength=1),
     "view": text("The view's name, percent-encoded.", minLength=1),
+    "function": text("The function's name, percent-encoded.", minLength=1),
     "plan-id": text("The plan's id, as planning answered it.", minLength=1),
 }
 

@@ -107,12 +107,12 @@ def _operation(described: Described, *, without_body: bool) -> JsonObject:
 
 def _responses(described: Described, *, without_body: bool) -> JsonObject:
     responses: JsonObject = {}
-    if described.answer is None:
-        responses["204"] = {"description": "Done."}
-    else:
+    if described.answer is not None:
         responses["200"] = {"description": "Done.", "content": {JSON: {"schema": ref(described.answer)}}}
         if described.headers:
             responses["200"]["headers"] = {name: HEADERS[name] for name in described.headers}
+    elif described.offered:
+        responses["204"] = {"description": "Done."}
     if described.unchanged:
         responses["304"] = {
             "description": "The client has this version already.",

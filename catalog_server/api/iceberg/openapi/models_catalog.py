@@ -9,10 +9,12 @@ from catalog_server.api.iceberg.openapi.shapes import (
     ref,
     text,
     texts,
+    variants,
     word,
 )
 from table_format.jsontypes import JsonObject
 
+_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 _NEXT = nullable(text("Pass it as `pageToken` to get the next page; null on the last."))
 _CONFIG = texts("Settings for the client, for this table or view only.")
 _LOCATION = text("Where the files shall be, inside the bucket; chosen by the server when left out.")
@@ -32,7 +34,7 @@ _ERRORS: dict[str, JsonObject] = {
     },
     "OAuthError": record(
         "The body of an error of the token endpoint (RFC 6749).",
-        {"error": word("invalid_request", "unsupported_grant_type")},
+        {"error": word("invalid_request", "invalid_client", "unsupported_grant_type")},
         {"error_description": text()},
     ),
 }
@@ -47,21 +49,34 @@ _CONFIGURATION: dict[str, JsonObject] = {
         },
         {"idempotency-key-lifetime": text("How long an Idempotency-Key is remembered (ISO 8601 duration).")},
     ),
-    "OAuthTokenRequest": record(
-        "A request for a token. While the server has no accounts, every credential is accepted.",
-        {
-            "grant_type": word(
-                "client_credentials", "urn:ietf:params:oauth:grant-type:token-exchange", "refresh_token"
-            )
-        },
+    "OAuthClientCredentialsRequest": record(
+        "A token for a client's own credential.",
+        {"grant_type": word("client_credentials")},
+        {"scope": text(), "client_id": text(), "client_secret": text()},
+    ),
+    "OAuthTokenExchangeRequest": record(
+        "A token for another token.",
+        {"grant_type": word(_EXCHANGE), "subject_token": text(), "subject_token_type": text()},
         {
             "scope": text(),
-            "client_id": text(),
-            "client_secret": text(),
-            "subject_token": text(),
-            "subject_token_type": text(),
-            "refresh_token": text(),
+            "actor_token": text(),
+            "actor_token_type": text(),
+            "requested_token_type": text(),
         },
+    ),
+    "OAuthRefreshRequest": record(
+        "A newer token for an older one.",
+        {"grant_type": word("refresh_token")},
+        {"scope": text(), "refresh_token": text()},
+    ),
+    "OAuthTokenRequest": variants(
+        "grant_type",
+        {
+            "client_credentials": "OAuthClientCredentialsRequest",
+            _EXCHANGE: "OAuthTokenExchangeRequest",
+            "refresh_token": "OAuthRefreshRequest",
+        },
+        "A request for a token. While the server has no accounts, every credential is accepted.",
     ),
     "OAuthTokenResponse": record(
         "A token.",

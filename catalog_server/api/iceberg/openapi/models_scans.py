@@ -12,6 +12,7 @@ from catalog_server.api.iceberg.openapi.shapes import (
     ref,
     text,
     texts,
+    variants,
     word,
 )
 from table_format.jsontypes import JsonObject
@@ -76,11 +77,9 @@ _FILTERS: dict[str, JsonObject] = {
         record("", {"type": word("literal"), "value": _ANY_VALUE}, {"data-type": text("The value's type.")}),
         doc="A constant.",
     ),
-    "Reference": record(
-        "A column, by its name or its id.",
-        {"type": word("reference")},
-        {"name": text(), "id": integer()},
-    ),
+    "Reference": any_of(ref("IdReference"), ref("NamedReference"), doc="A column: by its name or by its id."),
+    "NamedReference": record("A column by its name.", {"type": word("reference"), "name": text()}),
+    "IdReference": record("A column by its id.", {"type": word("reference"), "id": integer()}),
     "Apply": record(
         "A function of values.",
         {"type": word("apply"), "function": {}, "arguments": array({})},
@@ -153,12 +152,40 @@ _TASKS = {
     "plan-tasks": array(text(), "Each stands for more files: fetch them one by one, in any order."),
 }
 _CREDENTIALS = {"storage-credentials": array(ref("StorageCredential"))}
-_STATUS = text("How far planning is.", enum=["completed", "submitted", "cancelled", "failed"])
-_FAILED = {"error": {"description": "Why planning failed.", **ref("ErrorModel")}}
+_ID = {"plan-id": text("Names the plan in later requests.")}
+_PLANS: dict[str, JsonObject] = {
+    "CompletedPlan": record(
+        "The plan is ready.", {"status": word("completed"), **_ID}, {**_TASKS, **_CREDENTIALS}
+    ),
+    "FetchedPlan": record("The plan is ready.", {"status": word("completed")}, {**_TASKS, **_CREDENTIALS}),
+    "SubmittedPlan": record("The plan is being made.", {"status": word("submitted"), **_ID}),
+    "UnfinishedPlan": record(
+        "The plan is being made, or was given up.", {"status": word("submitted", "cancelled")}
+    ),
+    "FailedPlan": record(
+        "The scan cannot be planned.", {"status": word("failed"), "error": ref("ErrorModel")}
+    ),
+    "PlanTableScanResult": variants(
+        "status",
+        {"completed": "CompletedPlan", "submitted": "SubmittedPlan", "failed": "FailedPlan"},
+        "A plan, or the beginning of one.",
+    ),
+    "FetchPlanningResult": variants(
+        "status",
+        {
+            "completed": "FetchedPlan",
+            "submitted": "UnfinishedPlan",
+            "cancelled": "UnfinishedPlan",
+            "failed": "FailedPlan",
+        },
+        "A plan, or how far it is.",
+    ),
+}
 
 MODELS: dict[str, JsonObject] = {
     **_FILTERS,
     **_FILES,
+    **_PLANS,
     "PlanTableScanRequest": record(
         "What is to be read: one snapshot (the current one when none is named) or what was appended between two.",
         {},
@@ -175,14 +202,6 @@ MODELS: dict[str, JsonObject] = {
             ),
             "stats-fields": array(text(), "Columns whose statistics to send along."),
         },
-    ),
-    "PlanTableScanResult": record(
-        "A plan, or the beginning of one.",
-        {"status": _STATUS},
-        {"plan-id": text("Names the plan in later requests."), **_TASKS, **_CREDENTIALS, **_FAILED},
-    ),
-    "FetchPlanningResult": record(
-        "A plan, or how far it is.", {"status": _STATUS}, {**_TASKS, **_CREDENTIALS, **_FAILED}
     ),
     "FetchScanTasksRequest": record(
         "One of the plan's tasks.", {"plan-task": text("As an earlier answer gave it.", minLength=1)}
@@ -202,5 +221,4 @@ MODELS: dict[str, JsonObject] = {
         },
         {"properties": texts(), "body": text(), "provider": text()},
     ),
-    "RemoteSignResult": record("The signed request.", {"uri": text(), "headers": mapping(array(text()))}),
 }

@@ -6,6 +6,7 @@ _BUCKET = "/v1/{prefix}"
 _NAMESPACE = _BUCKET + "/namespaces/{namespace}"
 _VIEW = _NAMESPACE + "/views/{view}"
 _PAGED = ("pageToken", "pageSize")
+_ONCE = ("Idempotency-Key",)
 _NO_BUCKET = {UNKNOWN: "There is no such bucket."}
 _NO_NAMESPACE = {UNKNOWN: "There is no such bucket or namespace."}
 _NO_VIEW = {UNKNOWN: "There is no such view."}
@@ -29,6 +30,7 @@ _START = {
         body_type=FORM,
         answer="OAuthTokenResponse",
         headers=("Cache-Control",),
+        refusals={401: "The credential is missing or refused."},
     ),
 }
 
@@ -43,8 +45,9 @@ _NAMESPACES = {
     ),
     f"POST {_BUCKET}/namespaces": Described(
         id="createNamespace",
-        summary="Create a namespace",
+        summary="Make a namespace",
         tag="namespaces",
+        parameters=_ONCE,
         body="CreateNamespaceRequest",
         answer="NamespaceResponse",
         refusals={
@@ -69,12 +72,14 @@ _NAMESPACES = {
         id="dropNamespace",
         summary="Drop an empty namespace",
         tag="namespaces",
+        parameters=_ONCE,
         refusals={**_NO_NAMESPACE, CONFLICT: "Something is in the namespace."},
     ),
     f"POST {_NAMESPACE}/properties": Described(
         id="updateProperties",
         summary="Set and remove a namespace's properties",
         tag="namespaces",
+        parameters=_ONCE,
         body="UpdateNamespacePropertiesRequest",
         answer="UpdateNamespacePropertiesResponse",
         refusals={**_NO_NAMESPACE, CONTRADICTORY: "A property is to be set and removed."},
@@ -92,8 +97,9 @@ _VIEWS = {
     ),
     f"POST {_NAMESPACE}/views": Described(
         id="createView",
-        summary="Create a view",
+        summary="Make a view",
         tag="views",
+        parameters=_ONCE,
         body="CreateViewRequest",
         answer="LoadViewResult",
         refusals={**_NO_NAMESPACE, CONFLICT: "A table or view has the name."},
@@ -114,17 +120,23 @@ _VIEWS = {
         summary="Change a view",
         doc="Applies all updates or none, if every requirement holds.",
         tag="views",
+        parameters=_ONCE,
         body="CommitViewRequest",
         answer="LoadViewResult",
         refusals={**_NO_VIEW, CONFLICT: "A requirement does not hold, or the view was changed meanwhile."},
     ),
     f"DELETE {_VIEW}": Described(
-        id="dropView", summary="Drop a view; its files stay", tag="views", refusals=_NO_VIEW
+        id="dropView",
+        summary="Drop a view; its files stay",
+        tag="views",
+        parameters=_ONCE,
+        refusals=_NO_VIEW,
     ),
     f"POST {_NAMESPACE}/register-view": Described(
         id="registerView",
         summary="Adopt a metadata file as a view",
         tag="views",
+        parameters=_ONCE,
         body="RegisterViewRequest",
         answer="LoadViewResult",
         refusals={**_NO_NAMESPACE, CONFLICT: "A table or view has the name."},
@@ -133,6 +145,7 @@ _VIEWS = {
         id="renameView",
         summary="Rename a view",
         tag="views",
+        parameters=_ONCE,
         body="RenameTableRequest",
         refusals={
             UNKNOWN: "There is no such view, or no such namespace to move it to.",

@@ -21,7 +21,7 @@ OPERATIONS: dict[str, Described] = {
     ),
     f"POST {_NAMESPACE}/tables": Described(
         id="createTable",
-        summary="Create a table, or stage one",
+        summary="Make a table, or stage one",
         tag="tables",
         parameters=(_DELEGATION, _KEY),
         body="CreateTableRequest",
@@ -58,14 +58,14 @@ OPERATIONS: dict[str, Described] = {
         summary="Drop a table",
         doc="Without `purgeRequested` all its files stay.",
         tag="tables",
-        parameters=("purgeRequested",),
+        parameters=("purgeRequested", _KEY),
         refusals=_NO_TABLE,
     ),
     f"POST {_NAMESPACE}/register": Described(
         id="registerTable",
         summary="Adopt a metadata file as a table",
         tag="tables",
-        parameters=(_DELEGATION,),
+        parameters=(_DELEGATION, _KEY),
         body="RegisterTableRequest",
         answer="LoadTableResult",
         headers=("ETag",),
@@ -75,6 +75,7 @@ OPERATIONS: dict[str, Described] = {
         id="renameTable",
         summary="Rename a table",
         tag="tables",
+        parameters=(_KEY,),
         body="RenameTableRequest",
         refusals={
             UNKNOWN: "There is no such table, or no such namespace to move it to.",
