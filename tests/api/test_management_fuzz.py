@@ -6,7 +6,7 @@ import random
 import pytest
 
 from tests.api.iceberg_client import Catalog, Http, segment
-from tests.api.test_iceberg_fuzz import mangle, mutate
+from tests.api.mutations import mangle, mutate
 
 REQUESTS = 1500
 
