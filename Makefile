@@ -8,7 +8,7 @@ PYTEST_WORKERS ?= 2
 PYTEST_SEED := $(if $(CI),--randomly-seed=1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-unit test-process test-soak test-kit test-pyiceberg check fmt lint types arch openapi bench clean
+.PHONY: help setup demo serve test test-unit test-process test-soak test-kit test-pyiceberg test-differential check fmt lint types arch openapi bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -46,6 +46,9 @@ test-kit: $(STAMP) ## Iceberg's own REST compatibility kit (KIT: arguments, see 
 
 test-pyiceberg: $(STAMP) ## PyIceberg's own catalog tests (PYICEBERG: arguments, see CONTRIBUTING.md)
 	@$(BIN)/python -m tests.pyiceberg_suite $(PYICEBERG)
+
+test-differential: $(STAMP) ## our metadata engine beside Java's, at length (DIFFERENTIAL_EXAMPLES, default 5000)
+	@DIFFERENTIAL_EXAMPLES=$${DIFFERENTIAL_EXAMPLES:-5000} $(BIN)/pytest -q --timeout 3600 tests/java/test_metadata_java.py
 
 check: lint types arch ## all gates: lint, format, types, architecture
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from table_format.errors import Invalid
 from table_format.jsontypes import JsonObject
-from table_format.metadata import members
+from table_format.metadata import defaults, members
 
 MAX_NESTING = 100
 MAX_FIELD_ID = 2147483447  # above it the specification reserves ids for metadata columns
@@ -23,11 +23,15 @@ _PRIMITIVES = frozenset({
 })  # fmt: skip
 _FIXED = re.compile(r"fixed\[\s*(\d{1,10})\s*\]", re.ASCII)
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)", re.ASCII)
-_GEO = re.compile(r"(geometry|geography)\s*(\([^()]*\))?", re.ASCII | re.IGNORECASE)
+_GEOMETRY = re.compile(r"geometry\s*(\(\s*([^)]+?)\s*\))?", re.ASCII | re.IGNORECASE)
+_GEOGRAPHY = re.compile(r"geography\s*(\(\s*([^,)]+?)\s*(?:,\s*(\w*)\s*)?\))?", re.ASCII | re.IGNORECASE)
+_DEFAULT_CRS = "OGC:CRS84"
+_EDGES = ("spherical", "vincenty", "thomas", "andoyer", "karney")
 _SINCE_V3 = frozenset({"timestamp_ns", "timestamptz_ns", "unknown", "variant", "geometry", "geography"})
 
 _STRUCT_KEYS = frozenset({"type", "fields"})
 _FIELD_KEYS = frozenset({"id", "name", "required", "type", "doc", "initial-default", "write-default"})
+_DEFAULT_KEYS = frozenset({"initial-default", "write-default"})
 _LIST_KEYS = frozenset({"type", "element-id", "element", "element-required"})
 _MAP_KEYS = frozenset({"type", "key-id", "key", "value-id", "value", "value-required"})
 
@@ -43,6 +47,7 @@ class Column:
     required: bool
     parent: "Column | None"
     initial_default: object = None
+    write_default: object = None
 
     def parents(self) -> Iterator["Column"]:
         """The columns around this one, innermost first."""
@@ -67,9 +72,21 @@ def canonical_primitive(text: str) -> str | None:
     if (decimal := _DECIMAL.fullmatch(lower)) and 0 < int(decimal[1]) <= 38:
         precision, scale = int(decimal[1]), int(decimal[2])
         return f"decimal({precision}, {scale})" if scale <= precision else None
-    if geo := _GEO.fullmatch(text):
-        return geo[1].lower() + (geo[2] or "")
+    if geometry := _GEOMETRY.fullmatch(text):
+        return f"geometry{geometry[1] or ''}"
+    if (geography := _GEOGRAPHY.fullmatch(text)) and (geography[3] or _EDGES[0]).lower() in _EDGES:
+        return f"geography{geography[1] or ''}"
     return None
+
+
+def _meaning(text: str) -> str:
+    """A primitive type with what it leaves out spelled, so that equal types are equal texts."""
+    known = canonical_primitive(text) or text
+    if geometry := _GEOMETRY.fullmatch(known):
+        return f"geometry({(geometry[2] or _DEFAULT_CRS).upper()})"
+    if geography := _GEOGRAPHY.fullmatch(known):
+        return f"geography({(geography[2] or _DEFAULT_CRS).upper()}, {(geography[3] or _EDGES[0]).lower()})"
+    return known
 
 
 def columns(schema: JsonObject) -> list[Column]:
@@ -136,6 +153,7 @@ def _field(field: JsonObject, prefix: str, outer: Column | None) -> Column:
         required=members.boolean(field, "required", f"field {path!r}"),
         parent=outer,
         initial_default=field.get("initial-default"),
+        write_default=field.get("write-default"),
     )
 
 
@@ -183,10 +201,18 @@ def check_new(schema: JsonObject, format_version: int) -> dict[int, Column]:
         index[column.id] = paths[column.path] = column
         if isinstance(column.type, str) and canonical_primitive(column.type) is None:
             raise Invalid(f"Cannot parse type string to primitive: {column.type[:80]!r} of {column.path!r}")
+        _check_values(column)
     _check_version(found, format_version)
     for field_id in identifier_ids(schema):
         _check_identifier(field_id, index)
     return index
+
+
+def _check_values(column: Column) -> None:
+    if column.type == "unknown" and column.required:
+        raise Invalid(f"Cannot create required field with unknown type: {column.path}")
+    defaults.check_default(column.initial_default, column.type, f"initial-default of {column.path}")
+    defaults.check_default(column.write_default, column.type, f"write-default of {column.path}")
 
 
 def _check_version(found: list[Column], format_version: int) -> None:
@@ -209,7 +235,7 @@ def _check_identifier(field_id: int, index: Mapping[int, Column]) -> None:
     if column is None:
         raise Invalid(f"Cannot add fieldId {field_id} as an identifier field: field does not exist")
     reason = None
-    if not isinstance(column.type, str):
+    if not isinstance(column.type, str) or column.type == "variant":
         reason = "not a primitive type field"
     elif not column.required:
         reason = "not a required field"
@@ -225,7 +251,7 @@ def _check_identifier(field_id: int, index: Mapping[int, Column]) -> None:
 
 
 def rebuilt(schema: JsonObject, schema_id: int, new_id: Callable[[int], int]) -> JsonObject:
-    """A copy with canonical type names and mapped ids; every other key is kept.
+    """A copy with canonical type names and mapped ids; every other key is kept, but a null for "no default".
 
     `new_id` is asked in the order in which fresh ids are given: all fields of a struct, then inside each of them.
     """
@@ -238,13 +264,27 @@ def _rebuilt_type(value: Any, new_id: Callable[[int], int]) -> Any:
     if value["type"] == "struct":
         ids = [new_id(field["id"]) for field in value["fields"]]
         fields = [
-            {**field, "id": field_id, "type": _rebuilt_type(field["type"], new_id)}
+            {**_without_null_defaults(field), "id": field_id, "type": _rebuilt_type(field["type"], new_id)}
             for field, field_id in zip(value["fields"], ids, strict=True)
         ]
         return {**value, "fields": fields}
     parts = ("element",) if value["type"] == "list" else ("key", "value")
     copy = {**value, **{f"{part}-id": new_id(value[f"{part}-id"]) for part in parts}}
     return {**copy, **{part: _rebuilt_type(value[part], new_id) for part in parts}}
+
+
+def _without_null_defaults(field: JsonObject) -> JsonObject:
+    """Java reads a null there as a default that it cannot use."""
+    return {key: value for key, value in field.items() if value is not None or key not in _DEFAULT_KEYS}
+
+
+def changed_initial_defaults(before: Mapping[int, Column], after: Mapping[int, Column]) -> list[Column]:
+    """The columns of `after` whose initial default is not the one that they had."""
+    return [
+        column
+        for column_id, column in after.items()
+        if column_id in before and before[column_id].initial_default != column.initial_default
+    ]
 
 
 def covers(known: JsonObject, added: JsonObject) -> bool:
@@ -293,4 +333,4 @@ def _extras_covered(known: JsonObject, added: JsonObject, own_keys: frozenset[st
 
 
 def _type_name(value: object) -> str | None:
-    return (canonical_primitive(value) or value) if isinstance(value, str) else None
+    return _meaning(value) if isinstance(value, str) else None

@@ -11,7 +11,7 @@ from typing import Any, cast
 from table_format.errors import Invalid
 from table_format.jsontypes import JsonObject
 from table_format.metadata import specs
-from table_format.metadata.columns import Column, by_id
+from table_format.metadata.columns import Column, by_id, changed_initial_defaults
 from table_format.metadata.document import NO_SNAPSHOT, TableMetadata
 from table_format.metadata.snapshots import MAIN
 
@@ -36,6 +36,7 @@ class Draft:
         self.added_snapshots: set[int] = set()
         self.layout_changed = base is None
         self._removed_snapshots = False
+        self._main_dropped = False
         self._main_moves: list[int] = []
         self._copied: set[str] = set()
 
@@ -94,6 +95,7 @@ class Draft:
 
     def main_dropped(self) -> None:
         """Note that there is no current snapshot any more."""
+        self._main_dropped = True
         self.put("current-snapshot-id", _no_snapshot(self.format_version))
 
     def snapshots_removed(self) -> None:
@@ -138,6 +140,18 @@ class Draft:
         order = self.find("sort-orders", "order-id", self.document["default-sort-order-id"])
         specs.check_compatible((spec or specs.UNPARTITIONED)["fields"], columns, "partition field")
         specs.check_compatible((order or specs.UNSORTED)["fields"], columns, "sort field")
+        self._check_initial_defaults(columns)
+
+    def _check_initial_defaults(self, columns: Mapping[int, Column]) -> None:
+        """Rows older than a column have its initial default for a value: another one would change them."""
+        if self.base is None or self.base.current_snapshot_id is None or self._main_dropped:
+            return  # no rows, or a replacement of the whole table
+        changed = changed_initial_defaults(by_id(self.base.schema()), columns)
+        if changed:
+            raise Invalid(
+                f"Cannot change the initial-default of column {changed[0].path}: rows that are there have it as "
+                "their value; change the write-default"
+            )
 
     def _correct_snapshot_log(self) -> None:
         """Drop entries that never were current after a commit, and all history before a removed snapshot."""

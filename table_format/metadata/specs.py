@@ -75,7 +75,9 @@ def check_compatible(fields: Iterable[JsonObject], columns: Mapping[int, Column]
     """
     for field in fields:
         transform = canonical_transform(field)
-        if transform == transforms.VOID or "source-id" not in field:
+        # A void partition field stands for one that v1 dropped; sort orders have none to keep.
+        dropped = transform == transforms.VOID and what == "partition field"
+        if dropped or "source-id" not in field:
             continue
         column = columns.get(field["source-id"])
         name = field.get("name", field["source-id"])

@@ -24,10 +24,10 @@ final class Apply {
         request.path("base").isObject()
             ? TableMetadataParser.fromJson(location(request), request.get("base").toString())
             : null;
+    List<MetadataUpdate> updates = updates(request);
     for (UpdateRequirement requirement : requirements(request)) {
       requirement.validate(base);
     }
-    List<MetadataUpdate> updates = updates(request);
     TableMetadata.Builder builder =
         base == null ? empty(updates) : TableMetadata.buildFrom(base);
     for (MetadataUpdate update : updates) {
@@ -45,11 +45,12 @@ final class Apply {
         request.path("base").isObject()
             ? ViewMetadataParser.fromJson(location(request), request.get("base").toString())
             : null;
+    List<MetadataUpdate> updates = updates(request);
     for (UpdateRequirement requirement : requirements(request)) {
       requirement.validate(base);
     }
     ViewMetadata.Builder builder = base == null ? ViewMetadata.builder() : ViewMetadata.buildFrom(base);
-    for (MetadataUpdate update : updates(request)) {
+    for (MetadataUpdate update : updates) {
       update.applyTo(builder);
     }
     ViewMetadata built = builder.build();

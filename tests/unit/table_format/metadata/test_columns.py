@@ -41,6 +41,11 @@ def message(schema: Any, version: int = 2) -> str:
         ("geometry", "geometry"),
         ("Geometry(EPSG:3857)", "geometry(EPSG:3857)"),
         ("geography(OGC:CRS84, karney)", "geography(OGC:CRS84, karney)"),
+        ("geography(OGC:CRS84, KARNEY)", "geography(OGC:CRS84, KARNEY)"),
+        ("GEOGRAPHY", "geography"),
+        ("geography(OGC:CRS84, flat)", None),
+        ("geometry()", None),
+        ("geography()", None),
         ("timestamp_ns", "timestamp_ns"),
         ("struct", None),
         ("bigint", None),
@@ -189,6 +194,44 @@ def test_identifier_fields(wanted: int, text: str) -> None:
     columns.check_new({**schema, "identifier-field-ids": [1, 10]}, 2)
     columns.check_new({**schema, "identifier-field-ids": None}, 2)
     assert message({**schema, "identifier-field-ids": [wanted]}) == text
+
+
+def test_variant_is_no_identifier_field() -> None:
+    """Java does not read such a schema."""
+    schema = struct(field(1, "v", "variant", required=True), **{"identifier-field-ids": [1]})
+    assert message(schema, 3) == "Cannot add field v as an identifier field: not a primitive type field"
+
+
+@pytest.mark.parametrize(
+    ("column", "path"),
+    [
+        (field(1, "u", "unknown", required=True), "u"),
+        (
+            field(1, "u", {"type": "list", "element-id": 2, "element": "unknown", "element-required": True}),
+            "u.element",
+        ),
+        (field(1, "u", {**MAP, "key": "unknown"}), "u.key"),
+    ],
+)
+def test_columns_of_unknown_type_are_optional(column: JsonObject, path: str) -> None:
+    """Java does not read such a schema."""
+    assert message(struct(column), 3) == f"Cannot create required field with unknown type: {path}"
+
+
+@pytest.mark.parametrize(
+    ("known", "added", "equal"),
+    [
+        ("geometry", "geometry(OGC:CRS84)", True),
+        ("geometry(ogc:crs84)", "GEOMETRY( OGC:CRS84 )", True),
+        ("geometry", "geometry(EPSG:3857)", False),
+        ("geography", "geography(OGC:CRS84, spherical)", True),
+        ("geography(OGC:CRS84)", "geography(ogc:crs84, SPHERICAL)", True),
+        ("geography", "geography(OGC:CRS84, karney)", False),
+        ("geography", "geometry", False),
+    ],
+)
+def test_types_that_leave_out_their_parameters(known: str, added: str, equal: bool) -> None:
+    assert columns.covers(struct(field(1, "g", known)), struct(field(1, "g", added))) is equal
 
 
 def test_rebuilt_numbers_in_java_order_and_keeps_unknown_keys() -> None:

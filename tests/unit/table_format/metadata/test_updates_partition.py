@@ -220,6 +220,8 @@ def test_nested_source_and_name_of_its_own_source() -> None:
         ),
         ({"action": "add-sort-order"}, "add-sort-order lacks the member 'sort-order'"),
         (order(sort(9)), "Cannot find source column for sort field: 9 (source-id 9)"),
+        # Unlike a partition field, which v1 keeps as void when its column is dropped.
+        (order(sort(9, "void")), "Cannot find source column for sort field: 9 (source-id 9)"),
         (order(sort(1, "hour")), "Invalid source type long for transform: hour (sort field 1)"),
         (order(sort(1, "zorder")), "Unknown transform of sort field: 'zorder'"),
         (order(sort(1, direction="up")), "'direction' of sort field must be 'asc' or 'desc'"),

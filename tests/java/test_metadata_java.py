@@ -1,0 +1,202 @@
+"""Our metadata engine and Java's, given the same commits, agree: on the documents, and on what is refused how.
+
+Each commit is applied to the document that ours wrote, so Java also reads all of them. Where we knowingly do
+otherwise is written in `EXCEPTIONS` below, with the reason; nothing else may differ.
+
+DIFFERENTIAL_EXAMPLES sets how many histories are tried.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from table_format.errors import CommitFailed, Invalid, RequirementFailed
+from table_format.jsontypes import JsonObject
+from table_format.metadata import requirements, updates
+from table_format.metadata.document import TableMetadata
+from tests.factories import any_commits
+from tests.factories.metadata_documents import LOCATION, NOW
+from tests.java.driver import IcebergJava, JavaError
+
+pytestmark = pytest.mark.java
+
+EXAMPLES = int(os.environ.get("DIFFERENTIAL_EXAMPLES", "150"))
+CONFLICTS = {"CommitFailedException", "RetryableValidationException"}
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A commit that was not applied, and the HTTP code that says so."""
+
+    code: int
+    why: str
+
+
+Outcome: TypeAlias = "JsonObject | Refused | None"  # a new document, a refusal, or nothing has changed
+
+
+def ours(
+    base: TableMetadata | None, commit: list[JsonObject], asserted: list[JsonObject], now_ms: int
+) -> Outcome:
+    try:
+        requirements.check(asserted, base)
+        if base is None:
+            return updates.start(commit, now_ms=now_ms, location=None).document
+        new = updates.apply(base, commit, now_ms=now_ms, previous_location=place(base))
+    except Invalid as error:
+        return Refused(400, str(error))
+    except (CommitFailed, RequirementFailed) as error:
+        return Refused(409, str(error))
+    assert TableMetadata.parse(new.to_bytes()) == new
+    return None if same(base, new.document) else new.document
+
+
+def theirs(
+    java: IcebergJava, base: TableMetadata | None, commit: list[JsonObject], asserted: list[JsonObject]
+) -> Outcome:
+    members = {} if base is None else {"base": base.document, "location": place(base)}
+    try:
+        found: JsonObject | None = java.ask("applyTable", updates=commit, requirements=asserted, **members)
+    except JavaError as error:
+        return Refused(409 if error.kind in CONFLICTS else 400, str(error))
+    # Java counts some updates that change nothing as a change: what is removed is not there, what is set is.
+    return None if found is None or (base is not None and same(base, found)) else found
+
+
+def place(base: TableMetadata) -> str:
+    return f"{LOCATION}/metadata/{len(base.metadata_log):05d}-x.metadata.json"
+
+
+def same(base: TableMetadata, new: JsonObject) -> bool:
+    clocks = {"last-updated-ms", "metadata-log"}
+    before, after = normal(base.document), normal(new)
+    return all(before.get(key) == after.get(key) for key in ({*before, *after} - clocks))
+
+
+def excused(commit: list[JsonObject], our: Outcome, their: Outcome) -> str | None:
+    """Why the outcomes may differ: what we knowingly do otherwise, each for a reason."""
+    why = their.why if isinstance(their, Refused) else ""
+    if isinstance(our, Refused) and our.code == 409 and isinstance(their, Refused):
+        return "Java parses all updates first, we look at requirements first: both refuse"
+    if "arraySize cannot be negative" in why:
+        return (
+            "Java fails when more snapshots are to be removed than there are; unknown ids are to be ignored"
+        )
+    if isinstance(our, Refused):
+        return _stricter(commit, our)
+    if "Cannot set last added" in why:
+        return "-1 also means what an add resolved to when it was reused (concurrent replaces need it)"
+    if "Cannot parse missing int: spec-id" in why or "Cannot parse spec with missing field IDs" in why:
+        return "specs without ids are sent by real clients"
+    if any("field-id" not in field for spec in _specs(commit) for field in spec["fields"]):
+        return "Java numbers fields without ids from 1000, whatever has that id; ids must stay unique"
+    return None
+
+
+def _stricter(commit: list[JsonObject], our: Refused) -> str | None:
+    if "to unknown" in our.why and sum(update["action"].startswith("set-default") for update in commit) > 1:
+        return "Java looks whether the default is there when all is done, we look at each"
+    if "Cannot change the initial-default" in our.why:
+        return "the specification forbids it: rows that are there would change"
+    if "'decimal(3, 4)'" in our.why:
+        return "no file format holds a decimal with more digits after the point than digits"
+    return None
+
+
+def _specs(commit: list[JsonObject]) -> list[JsonObject]:
+    return [update["spec"] for update in commit if update["action"] == "add-spec"]
+
+
+def normal(document: JsonObject) -> JsonObject:
+    """The document without what means the same written or not."""
+    found = {key: value for key, value in document.items() if value not in (None, [], {}, -1)}
+    if found["format-version"] == 1:
+        found.pop("last-sequence-number", None)
+    for key in ("schemas", "schema"):
+        if key in found:
+            found[key] = _normal_schema(found[key])
+    found["snapshots"] = [_normal_snapshot(row) for row in found.get("snapshots", [])]
+    for key in ("statistics", "partition-statistics"):
+        if key in found:
+            found[key] = sorted(found[key], key=lambda file: file["snapshot-id"])
+    return found
+
+
+def _normal_snapshot(row: JsonObject) -> JsonObject:
+    """Java leaves out zero, and the count of rows where there are no row ids; we keep what was sent."""
+    unwanted = set() if row.get("sequence-number") else {"sequence-number"}
+    unwanted |= set() if "first-row-id" in row else {"added-rows"}
+    return {key: value for key, value in row.items() if key not in unwanted}
+
+
+_SPELLINGS = {
+    "geometry": "geometry(OGC:CRS84)",
+    "geometry( ogc:crs84 )": "geometry(ogc:crs84)",
+    "geography": "geography(OGC:CRS84, spherical)",
+    "geography(OGC:CRS84)": "geography(OGC:CRS84, spherical)",
+    "geography(srid:4326)": "geography(srid:4326, spherical)",
+}
+
+
+def _normal_schema(value: Any) -> Any:
+    """Types and defaults in Java's spelling."""
+    if isinstance(value, list):
+        return [_normal_schema(one) for one in value]
+    if isinstance(value, str):
+        return _SPELLINGS.get(value, value)
+    if not isinstance(value, dict):
+        return value
+    inside = ("fields", "type", "element", "key", "value")
+    found = {key: _normal_schema(one) if key in inside else one for key, one in value.items()}
+    if found.get("identifier-field-ids") == []:
+        del found["identifier-field-ids"]
+    if found.get("type") in ("binary", "fixed[4]"):
+        found |= {key: found[key].upper() for key in ("initial-default", "write-default") if key in found}
+    return found
+
+
+@given(st.data())
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+def test_same_commits_same_metadata(java: IcebergJava, data: st.DataObject) -> None:
+    draw = data.draw
+    base = compared(
+        java, None, any_commits.birth(draw, draw(st.sampled_from([1, 2, 3]))), [{"type": "assert-create"}]
+    )
+    for _ in range(draw(st.integers(1, 6)) if base is not None else 0):
+        assert base is not None
+        commit = any_commits.commit(draw, base)
+        base = compared(java, base, commit, any_commits.requirements(draw, base)) or base
+
+
+def compared(
+    java: IcebergJava, base: TableMetadata | None, commit: list[JsonObject], asserted: list[JsonObject]
+) -> TableMetadata | None:
+    """The new metadata; None where the commit was refused or nothing changed. Both engines say the same."""
+    their = theirs(java, base, commit, asserted)
+    earliest = NOW if base is None else base.last_updated_ms + 1
+    our = ours(base, commit, asserted, their["last-updated-ms"] if isinstance(their, dict) else earliest)
+    reason = excused(commit, our, their)
+    event(reason or _kind(our))
+    if reason is None:
+        assert shown(our) == shown(their), (commit, our, their)
+    return TableMetadata(our) if isinstance(our, dict) else None
+
+
+def shown(outcome: Outcome) -> Any:
+    if isinstance(outcome, Refused):
+        return outcome.code
+    return None if outcome is None else normal(outcome)
+
+
+def _kind(outcome: Outcome) -> str:
+    return (
+        f"refused with {outcome.code}"
+        if isinstance(outcome, Refused)
+        else "same"
+        if outcome is None
+        else "new"
+    )
