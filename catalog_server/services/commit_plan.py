@@ -71,6 +71,8 @@ class Planned:
     metadata: TableMetadata
     new_places: tuple[str, ...]
     """Places that are not yet known to be the table's."""
+    new_files: tuple[str, ...] = ()
+    """Files beside the metadata that the client wrote and the commit names."""
     jobs: tuple[JobKind, ...]
 
     @property
@@ -97,7 +99,8 @@ def plan(change: TableChange, current: Current, around: Surroundings) -> Planned
             now_ms=max(around.now_ms, current.base.metadata.last_updated_ms),
             previous_location=current.row.metadata_location,
         )
-    _check_files(change.updates, around.bucket_location)
+    new_files = tuple(path for update in change.updates for path in _files_in(update))
+    _check_files(new_files, around.bucket_location)
     before = () if current.base is None else locations.places(current.base.metadata)
     new_places = tuple(place for place in locations.places(metadata) if place not in before)
     for place in new_places:
@@ -107,6 +110,7 @@ def plan(change: TableChange, current: Current, around: Surroundings) -> Planned
         current=current,
         metadata=metadata,
         new_places=new_places,
+        new_files=new_files,
         jobs=_wanted_jobs(current, metadata),
     )
 
@@ -158,11 +162,10 @@ def _born(change: TableChange, around: Surroundings) -> TableMetadata:
     )
 
 
-def _check_files(changes: Sequence[JsonObject], bucket_location: str) -> None:
-    for update in changes:
-        for path in _files_in(update):
-            if not locations.is_inside(bucket_location, path):
-                raise Invalid(f"file {path!r} is not inside the table bucket's location {bucket_location}")
+def _check_files(paths: Sequence[str], bucket_location: str) -> None:
+    for path in paths:
+        if not locations.is_inside(bucket_location, path):
+            raise Invalid(f"file {path!r} is not inside the table bucket's location {bucket_location}")
 
 
 def _files_in(update: JsonObject) -> Iterator[str]:

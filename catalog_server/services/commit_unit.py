@@ -146,6 +146,8 @@ class Adoption:
     metadata_location: str
     location: str
     places: tuple[str, ...]
+    directories: tuple[str, ...]
+    """Where files that the metadata names lie outside the places."""
     table_uuid: str
     overwrite: bool
     now_ms: int
@@ -155,11 +157,13 @@ def adopt(connection: Connection, adoption: Adoption) -> TableRow:
     """Insert a table with existing metadata, or with `overwrite` point an existing one at it.
 
     Raises:
-        AlreadyExists: the name is taken (without `overwrite`), or the uuid or a place is another table's.
+        AlreadyExists: the name is taken (without `overwrite`), or the uuid or a place is another table's, or
+            a file lies in one.
         NoSuchNamespace: the namespace is not there.
         CommitFailed: the pointer moved.
     """
     row = tables.find(connection, adoption.bucket_id, adoption.ident)
+    places.refuse_inside(connection, adoption.directories, None if row is None else row.id)
     if row is None:
         birth = Birth(
             ident=adoption.ident,

@@ -40,7 +40,7 @@ from table_format.errors import (
     NoSuchWarehouse,
     TableFormatError,
 )
-from table_format.ident import TableIdent
+from table_format.ident import TableIdent, contains
 from table_format.jsontypes import JsonObject
 from table_format.metadata import requirements
 from table_format.metadata.document import TableMetadata
@@ -177,6 +177,10 @@ class CommitService:
             NoSuchNamespace: the namespace is not there.
             CommitFailed: the table changed meanwhile.
         """
+        held = locations.places(document.metadata)
+        if not any(contains(place, document.location) for place in held):
+            # The file may lie elsewhere: it must not be in another's place, whose clean-up would take it.
+            held = (*held, document.location)
         row = await self._database.write(
             commit_unit.adopt,
             commit_unit.Adoption(
@@ -184,7 +188,8 @@ class CommitService:
                 ident=ident,
                 metadata_location=document.location,
                 location=document.metadata.location,
-                places=locations.places(document.metadata),
+                places=held,
+                directories=tuple(locations.elsewhere(held, locations.embedded(document.metadata))),
                 table_uuid=(document.metadata.uuid or self._ids.uuid()).lower(),
                 overwrite=overwrite,
                 now_ms=self._clock.now_ms(),
@@ -324,7 +329,17 @@ class CommitService:
             # The swap checks again; this is so that nothing is written to another table's place.
             await self._database.read(places.refuse_overlap, planned.new_places, row.id if row else None)
             await self.in_thread(lambda: refuse_links(bucket.location, planned.new_places))
+        if planned.new_files:
+            await self._check_files(bucket, planned)
         return planned
+
+    async def _check_files(self, bucket: Bucket, planned: Planned) -> None:
+        """Whoever cleans up the place of a file must be the table that names it."""
+        refuse_links(bucket.location, planned.new_files)  # microseconds each, and few
+        strange = locations.elsewhere(locations.places(planned.metadata), planned.new_files)
+        if strange:
+            row = planned.current.row
+            await self._database.read(places.refuse_inside, strange, row.id if row else None)
 
     async def refuse_taken(self, bucket: Bucket, ident: TableIdent, *, by_table: bool = True) -> None:
         """Check that a new table can have the name. The transaction that takes it checks again.

@@ -18,12 +18,16 @@ def refuse_links(bucket_location: str, places: Iterable[str]) -> None:
     """
     if not bucket_location.startswith("file:"):
         return
-    root = strip_slash(local_path(bucket_location))
+    root = os.path.normpath(local_path(bucket_location))
     real_root = os.path.realpath(root)
+    plain = {root}  # metadata may name thousands of files, all in a few directories
     for place in places:
-        path = local_path(place).rstrip("/")
-        if os.path.realpath(path) != real_root + path[len(root) :]:
+        path = os.path.normpath(local_path(place))
+        parent = os.path.dirname(path)
+        leads_on = parent not in plain and os.path.realpath(parent) != real_root + parent[len(root) :]
+        if leads_on or os.path.islink(path):
             raise Invalid(f"location {place!r} leads through a symbolic link: name the place itself")
+        plain.add(parent)
 
 
 def make_table_directories(location: str) -> None:

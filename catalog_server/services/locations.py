@@ -5,7 +5,7 @@ Texts are checked as they are, never decoded or normalised: what two programs co
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from table_format.clock import Ids
 from table_format.errors import Invalid
@@ -50,8 +50,14 @@ def check_inside(bucket_location: str, location: str) -> None:
 
 
 def is_inside(outer: str, path: str) -> bool:
-    """Whether a file's path lies below `outer`, without a segment that could lead out again."""
-    return contains(outer, path) and ".." not in path.split("/") and not _invisible(path)
+    """Whether a file's path lies below `outer`, without anything that some program could read as leading out."""
+    return (
+        ":" in path
+        and contains(outer, path)
+        and ".." not in path.split("/")
+        and _ENCODED_DOT.search(path) is None
+        and not _invisible(path)
+    )
 
 
 def check_metadata(bucket_location: str, metadata: TableMetadata) -> None:
@@ -62,7 +68,7 @@ def check_metadata(bucket_location: str, metadata: TableMetadata) -> None:
     """
     for place in places(metadata):
         check_inside(bucket_location, place)
-    for path in _embedded(metadata):
+    for path in embedded(metadata):
         if not is_inside(bucket_location, path):
             raise Invalid(
                 f"the metadata refers to a file outside the table bucket's location {bucket_location}"
@@ -74,6 +80,25 @@ def places(metadata: AnyMetadata) -> tuple[str, ...]:
     own = [metadata.location]
     own += [metadata.properties[name] for name in PATH_PROPERTIES if name in metadata.properties]
     return tuple(dict.fromkeys(own))
+
+
+def embedded(metadata: TableMetadata) -> Iterator[str]:
+    """Every file that the metadata names."""
+    for snapshot in metadata.snapshots:
+        if "manifest-list" in snapshot:
+            yield snapshot["manifest-list"]
+        yield from snapshot.get("manifests") or []
+    for entry in metadata.metadata_log:
+        yield entry["metadata-file"]
+    for file in (*metadata.statistics, *metadata.partition_statistics):
+        yield file["statistics-path"]
+
+
+def elsewhere(own: Iterable[str], files: Iterable[str]) -> list[str]:
+    """The directories of those files that lie in none of a table's own places."""
+    own = tuple(own)
+    directories = dict.fromkeys(file.rpartition("/")[0] for file in files)
+    return [directory for directory in directories if not any(contains(place, directory) for place in own)]
 
 
 def three_slashes(location: str) -> str:
@@ -139,14 +164,3 @@ def _path_fault(rest: str) -> str | None:
     if any(segment in ("", ".", "..") for segment in segments):
         return "has an empty, '.' or '..' path segment"
     return None
-
-
-def _embedded(metadata: TableMetadata) -> Iterator[str]:
-    for snapshot in metadata.snapshots:
-        if "manifest-list" in snapshot:
-            yield snapshot["manifest-list"]
-        yield from snapshot.get("manifests") or []
-    for entry in metadata.metadata_log:
-        yield entry["metadata-file"]
-    for file in (*metadata.statistics, *metadata.partition_statistics):
-        yield file["statistics-path"]

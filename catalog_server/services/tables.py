@@ -215,7 +215,7 @@ class TableService:
         # Whoever wrote this file may have done so twice; what is in memory is for files of our own.
         document = await self._documents.fetch(metadata_location)
         locations.check_metadata(owner.location, document.metadata)
-        named = locations.places(document.metadata)
+        named = [*locations.places(document.metadata), *locations.embedded(document.metadata)]
         await self._commits.in_thread(lambda: refuse_links(owner.location, named))
         handle = await self._commits.adopt(owner, ident, document, overwrite=overwrite)
         self._documents.put(document)

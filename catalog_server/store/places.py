@@ -34,6 +34,29 @@ def refuse_overlap(
                 )
 
 
+def refuse_inside(
+    connection: Connection, directories: Iterable[str], except_table_id: int | None = None
+) -> None:
+    """Check that no directory is, or lies in, a place of a table or view other than the excepted table.
+
+    Raises:
+        AlreadyExists: one does: the clean-up of the other would delete what lies there.
+    """
+    for directory in directories:
+        around = _itself_and_ancestors(place_key(directory))
+        for kind, known, owner in (
+            ("table", table_places, table_places.c.table_id),
+            ("view", view_places, view_places.c.view_id),
+        ):
+            query = select(owner).where(known.c.place.in_(around))
+            if kind == "table" and except_table_id is not None:
+                query = query.where(owner != except_table_id)
+            if connection.execute(query.limit(1)).first() is not None:
+                raise AlreadyExists(
+                    f"a file in {directory} lies in the location of another {kind}: keep it in the table's own"
+                )
+
+
 def add_of_table(connection: Connection, table_id: int, places: Iterable[str]) -> None:
     """Remember places of a table; those it had before stay, its older files lie there."""
     known = connection.execute(select(table_places.c.place).where(table_places.c.table_id == table_id))
@@ -70,8 +93,11 @@ def place_key(location: str) -> str:
 
 
 def _touches(known: Table, own: str) -> ColumnElement[bool]:
-    ancestors = [own[:end] for end in range(len(own)) if own[end] == "/"]
     return or_(
-        known.c.place.in_([own, *ancestors]),
+        known.c.place.in_(_itself_and_ancestors(own)),
         and_(known.c.place > own + "/", known.c.place < own + "0"),  # "0" follows "/"
     )
+
+
+def _itself_and_ancestors(own: str) -> list[str]:
+    return [own, *(own[:end] for end in range(len(own)) if own[end] == "/")]
