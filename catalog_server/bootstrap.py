@@ -15,6 +15,7 @@ from pathlib import Path
 from catalog_server.services.buckets import BucketService
 from catalog_server.services.commits import CommitLimits, CommitService
 from catalog_server.services.documents import DocumentCache
+from catalog_server.services.idempotency import IdempotencyService
 from catalog_server.services.job_context import DatabaseJobContext, DatabaseUnreferencedLog
 from catalog_server.services.jobs import JobService
 from catalog_server.services.metadata_files import MetadataFiles
@@ -34,7 +35,7 @@ from table_format.io import resolve
 from table_format.io.store import ObjectStore
 
 _STORAGE_THREADS = 32
-_HOUR_MS = 3_600_000
+_MINUTE_MS = 60_000
 
 
 class DataDirInUse(StartError):
@@ -63,6 +64,7 @@ class Platform:
     commits: CommitService
     policies: PolicyService
     jobs: JobService
+    idempotency: IdempotencyService
 
     async def start(self) -> None:
         """Open the database, bring it up to date, make the default bucket.
@@ -172,7 +174,6 @@ def build(
         attempts=limits.commit_attempts,
         queue=limits.commit_queue,
         job_attempts=settings.maintenance.max_attempts,
-        keys_kept_ms=limits.idempotency_hours * _HOUR_MS,
     )
     commits = CommitService(database, documents, stores, (clock, ids), threads, commit_limits)
     files = MetadataFiles(stores, ids, threads)
@@ -196,6 +197,7 @@ def build(
         commits=commits,
         policies=PolicyService(database, documents, clock, allow_unsafe=settings.maintenance.allow_unsafe),
         jobs=JobService(database, clock, max_attempts=settings.maintenance.max_attempts),
+        idempotency=IdempotencyService(database, clock, lifetime_ms=limits.idempotency_minutes * _MINUTE_MS),
     )
 
 

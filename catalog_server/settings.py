@@ -111,8 +111,11 @@ class LimitSettings(_Group):
     commit_queue: int = Field(
         256, ge=1, description="Commits that may wait for one table; beyond that they are answered 503."
     )
-    idempotency_hours: int = Field(
-        24, ge=1, description="How long the outcome of a request with an Idempotency-Key is kept."
+    idempotency_minutes: int = Field(
+        30,
+        ge=1,
+        le=44_640,
+        description="How long a client may repeat a request with its Idempotency-Key (told in /v1/config).",
     )
 
     @property

@@ -6,7 +6,7 @@ which and what to do, and are written for the person who sent the request.
 
     TableFormatError
     ├── NotFound                  NOT_FOUND
-    │   ├── NoSuchWarehouse, NoSuchNamespace, NoSuchTable, NoSuchView, NoSuchFile, NoSuchJob
+    │   ├── NoSuchWarehouse, NoSuchNamespace, NoSuchTable, NoSuchView, NoSuchFunction, NoSuchFile, NoSuchJob
     ├── AlreadyExists             ALREADY_EXISTS
     ├── NamespaceNotEmpty         CONFLICT
     ├── CommitFailed              CONFLICT            the commit certainly did not happen; reload and retry
@@ -72,6 +72,10 @@ class NoSuchTable(NotFound):
 
 class NoSuchView(NotFound):
     """No view of that name."""
+
+
+class NoSuchFunction(NotFound):
+    """No function of that name."""
 
 
 class NoSuchFile(NotFound):

@@ -1,4 +1,4 @@
-"""The database side of a commit: all pointers, places, jobs and the idempotency row, in one transaction.
+"""The database side of a commit: all pointers, places and jobs, in one transaction.
 
 Runs on the writer thread. Raising undoes all of it.
 """
@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from catalog_server.services.commit_plan import Planned
-from catalog_server.store import idempotency, jobs, places, pointers, tables, unreferenced
-from catalog_server.store.idempotency import KeyRow
+from catalog_server.store import jobs, places, pointers, tables, unreferenced
 from catalog_server.store.jobs import JobBirth
 from catalog_server.store.keys import key_of
 from catalog_server.store.tables import Birth, TableRow
@@ -20,10 +19,6 @@ from table_format.ident import TableIdent
 
 class LostRace(Exception):
     """A pointer is not where it was expected to be: read again and start over."""
-
-
-class AlreadyAnswered(Exception):
-    """Another request with the same key got here first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +35,7 @@ class Unit:
 
     bucket_id: int
     parts: Sequence[Part]
-    key: KeyRow | None
     now_ms: int
-    keys_kept_ms: int
     job_attempts: int
 
 
@@ -51,16 +44,9 @@ def run(connection: Connection, unit: Unit) -> list[TableRow]:
 
     Raises:
         LostRace: a table is not as it was read.
-        AlreadyAnswered: the idempotency key is taken.
         AlreadyExists: a uuid or a place belongs to another table.
         NoSuchNamespace: a table's namespace is gone.
     """
-    key = unit.key
-    if key is not None:
-        if idempotency.find(connection, key.bucket_id, key.principal, key.key) is not None:
-            raise AlreadyAnswered
-        idempotency.forget_before(connection, unit.now_ms - unit.keys_kept_ms)
-        idempotency.record(connection, key, unit.now_ms)
     rows: dict[TableIdent, TableRow] = {}
     for part in sorted(unit.parts, key=_by_id):
         row = rows[part.planned.ident] = _point(connection, unit, part)

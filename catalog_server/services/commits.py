@@ -16,15 +16,14 @@ import structlog
 from catalog_server.services import commit_plan, commit_unit, locations, names
 from catalog_server.services.commit_plan import Current, Planned, Surroundings, TableChange
 from catalog_server.services.commit_queue import CommitQueues
-from catalog_server.services.commit_unit import AlreadyAnswered, LostRace, Part
+from catalog_server.services.commit_unit import LostRace, Part
 from catalog_server.services.current import is_of, load_current
 from catalog_server.services.documents import Document, DocumentCache
-from catalog_server.services.handles import Bucket, RequestKey, TableHandle
+from catalog_server.services.handles import Bucket, TableHandle
 from catalog_server.services.in_flight import InFlight
 from catalog_server.services.local_places import refuse_links
 from catalog_server.services.metadata_files import MetadataFiles
 from catalog_server.services.principals import Principal
-from catalog_server.services.replays import Replays, key_row
 from catalog_server.services.stores import Stores
 from catalog_server.store import places, pointers, relations, tables
 from catalog_server.store.engine import Database
@@ -45,7 +44,7 @@ from table_format.jsontypes import JsonObject
 from table_format.metadata import requirements
 from table_format.metadata.document import TableMetadata
 
-__all__ = ["CommitLimits", "CommitService", "RequestKey", "TableChange", "TableHandle"]
+__all__ = ["CommitLimits", "CommitService", "TableChange", "TableHandle"]
 
 T = TypeVar("T")
 
@@ -61,7 +60,6 @@ class CommitLimits:
     attempts: int
     queue: int
     job_attempts: int
-    keys_kept_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +67,6 @@ class _Request:
     principal: Principal
     bucket: Bucket
     changes: Sequence[TableChange]
-    key: RequestKey | None
 
 
 class CommitService:
@@ -87,7 +84,6 @@ class CommitService:
         self._database = database
         self._documents = documents
         self._files = MetadataFiles(stores, time_and_ids[1], threads)
-        self._replays = Replays(database, documents)
         self._clock, self._ids = time_and_ids
         self._threads = threads
         self._limits = limits
@@ -102,8 +98,6 @@ class CommitService:
         ident: TableIdent,
         requirements: Sequence[JsonObject],
         updates: Sequence[JsonObject],
-        *,
-        key: RequestKey | None = None,
     ) -> TableHandle:
         """Apply updates to one table if the requirements hold; the table as it is after that.
 
@@ -115,15 +109,13 @@ class CommitService:
             Unavailable: certainly not applied.
         """
         change = TableChange(ident=ident, requirements=requirements, updates=updates)
-        return (await self.commit_transaction(principal, bucket, [change], key=key))[0]
+        return (await self.commit_transaction(principal, bucket, [change]))[0]
 
     async def commit_transaction(
         self,
         principal: Principal,
         bucket: str,
         changes: Sequence[TableChange],
-        *,
-        key: RequestKey | None = None,
     ) -> list[TableHandle]:
         """Apply the changes to all tables, or to none.
 
@@ -135,15 +127,12 @@ class CommitService:
         idents = [change.ident for change in changes]
         if len(set(idents)) < len(idents):
             raise Invalid("a transaction must not name a table twice")
-        request = _Request(
-            principal=principal, bucket=await self.bucket(bucket), changes=tuple(changes), key=key
-        )
-        if key is None:
-            try:
-                await self._refuse_stale(request)
-            except TableFormatError:
-                COMMITS.labels("refused").inc()
-                raise
+        request = _Request(principal=principal, bucket=await self.bucket(bucket), changes=tuple(changes))
+        try:
+            await self._refuse_stale(request)
+        except TableFormatError:
+            COMMITS.labels("refused").inc()
+            raise
         return await self._to_the_end(self._commit(request))
 
     async def create(
@@ -152,8 +141,6 @@ class CommitService:
         bucket: Bucket,
         ident: TableIdent,
         metadata: TableMetadata,
-        *,
-        key: RequestKey | None = None,
     ) -> TableHandle:
         """Store a new table with its first metadata.
 
@@ -164,7 +151,7 @@ class CommitService:
             Unavailable: certainly not created.
         """
         change = TableChange(ident=ident, requirements=(), updates=())
-        request = _Request(principal=principal, bucket=bucket, changes=(change,), key=key)
+        request = _Request(principal=principal, bucket=bucket, changes=(change,))
         return await self._to_the_end(self._create(request, metadata))
 
     async def adopt(
@@ -213,16 +200,6 @@ class CommitService:
             raise NoSuchWarehouse(f"Table bucket does not exist: {name}")
         return self._buckets.setdefault(name, Bucket(id=found[0], name=name, location=found[1]))
 
-    async def replayed(
-        self, principal: Principal, bucket: Bucket, key: RequestKey
-    ) -> list[TableHandle] | None:
-        """What an earlier request with the same key was answered, or None when there was none.
-
-        Raises:
-            Invalid: the key was used for another request.
-        """
-        return await self._replays.find(principal, bucket, key)
-
     async def drain(self) -> None:
         """Wait for the commits that are on their way."""
         await self._in_flight.drain()
@@ -261,9 +238,6 @@ class CommitService:
     async def _commit(self, request: _Request) -> list[TableHandle]:
         bucket = request.bucket
         async with self._queues.turn(bucket.id, [change.ident for change in request.changes]):
-            answered = await self._replays.find(request.principal, bucket, request.key)
-            if answered is not None:
-                return answered
             await self._refuse_stale(request)
             for attempt in range(self._limits.attempts):
                 if attempt:
@@ -273,8 +247,6 @@ class CommitService:
                     return await self._carry_out(request, planned)
                 except LostRace:
                     COMMIT_RACES.inc()
-                except AlreadyAnswered:
-                    return await self._answer_of_the_other(request)
         raise CommitFailed(
             f"Commit failed: {', '.join(str(change.ident) for change in request.changes)} "
             "changed concurrently; reload and retry"
@@ -283,9 +255,6 @@ class CommitService:
     async def _create(self, request: _Request, metadata: TableMetadata) -> TableHandle:
         ident = request.changes[0].ident
         async with self._queues.turn(request.bucket.id, [ident]):
-            answered = await self._replays.find(request.principal, request.bucket, request.key)
-            if answered is not None:
-                return answered[0]
             await self.refuse_taken(request.bucket, ident)
             planned = Planned(
                 ident=ident,
@@ -298,14 +267,6 @@ class CommitService:
                 return (await self._carry_out(request, [planned]))[0]
             except LostRace:
                 raise tables.taken(ident) from None
-            except AlreadyAnswered:
-                return (await self._answer_of_the_other(request))[0]
-
-    async def _answer_of_the_other(self, request: _Request) -> list[TableHandle]:
-        answered = await self._replays.find(request.principal, request.bucket, request.key)
-        if answered is None:
-            raise CommitFailed("Commit failed: a request with the same key came in between; retry")
-        return answered
 
     async def _plan(self, bucket: Bucket, change: TableChange) -> Planned:
         found = await load_current(self._database, self._documents, bucket.name, change.ident)
@@ -373,7 +334,7 @@ class CommitService:
         """Write the files, swap the pointers, clean up.
 
         Raises:
-            LostRace, AlreadyAnswered: certainly not applied.
+            LostRace: certainly not applied.
         """
         documents = await self._files.write(planned)
         written = [document for document in documents if document is not None]
@@ -384,9 +345,7 @@ class CommitService:
         unit = commit_unit.Unit(
             bucket_id=request.bucket.id,
             parts=parts,
-            key=key_row(request.principal, request.bucket, request.key, parts),
             now_ms=self._clock.now_ms(),
-            keys_kept_ms=self._limits.keys_kept_ms,
             job_attempts=self._limits.job_attempts,
         )
         try:
@@ -394,7 +353,7 @@ class CommitService:
         except CommitStateUnknown:
             _log.error("commit_state_unknown", files=[document.location for document in written])
             raise
-        except (LostRace, AlreadyAnswered, TableFormatError):
+        except (LostRace, TableFormatError):
             await self._files.delete([document.location for document in written])
             raise
         for document in written:

@@ -1,4 +1,4 @@
-"""What services give and take of tables and views: one of them at one version, a bucket, a request's key."""
+"""What services give and take of tables and views: one of them at one version, and a bucket."""
 
 from dataclasses import dataclass
 
@@ -11,16 +11,11 @@ from table_format.metadata.views import ViewMetadata
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestKey:
-    """An Idempotency-Key, and a digest of the request it came with."""
-
-    key: str
-    fingerprint: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TableHandle:
-    """A table at one version; without location and row when it is only staged."""
+    """A table at one version; without location when it is only staged.
+
+    Without row when it is staged, or the answer to an earlier request.
+    """
 
     bucket: str
     ident: TableIdent
@@ -41,13 +36,13 @@ class TableHandle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewHandle:
-    """A view at one version."""
+    """A view at one version; without its row when it is the answer to an earlier request."""
 
     bucket: str
     ident: TableIdent
     metadata_location: str
     document: ViewDocument
-    row: ViewRow
+    row: ViewRow | None
 
     @property
     def metadata(self) -> ViewMetadata:

@@ -1,4 +1,4 @@
-"""Tables: create, stage, load, list, rename, drop, purge, register. Commits are in `commits`."""
+"""Tables: create, stage, load, list, rename, drop, purge, register, unregister. Commits are in `commits`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from catalog_server.services import commit_unit, locations, names, paging
+from catalog_server.services.commit_unit import LostRace
 from catalog_server.services.commits import CommitService
 from catalog_server.services.current import load_present, pointer_to_present
 from catalog_server.services.documents import Document, DocumentCache
-from catalog_server.services.handles import Bucket, RequestKey, TableHandle
+from catalog_server.services.handles import Bucket, TableHandle
 from catalog_server.services.local_places import make_table_directories, refuse_links
 from catalog_server.services.principals import Principal
 from catalog_server.store import buckets, jobs, namespaces, places, pointers
@@ -19,6 +20,7 @@ from catalog_server.store.keys import key_of
 from catalog_server.store.tables import TableRow
 from maintenance.ports import JobKind
 from table_format.clock import Clock, Ids
+from table_format.errors import Unavailable
 from table_format.ident import Namespace, TableIdent
 from table_format.jsontypes import JsonObject
 from table_format.metadata import create as creation
@@ -27,6 +29,7 @@ from table_format.metadata.document import TableMetadata
 __all__ = ["TableHandle", "TableService", "TableSpec"]
 
 PURGE_ATTEMPTS = 20
+_UNREGISTER_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +100,6 @@ class TableService:
         bucket: str,
         ident: TableIdent,
         spec: TableSpec,
-        *,
-        key: RequestKey | None = None,
     ) -> TableHandle:
         """Create a table.
 
@@ -108,12 +109,8 @@ class TableService:
             NoSuchNamespace: the namespace is not there.
         """
         owner = await self._commits.bucket(bucket)
-        if key is not None:
-            answered = await self._commits.replayed(principal, owner, key)
-            if answered is not None:
-                return answered[0]
         metadata = await self._new(owner, ident, spec)
-        return await self._commits.create(principal, owner, ident, metadata, key=key)
+        return await self._commits.create(principal, owner, ident, metadata)
 
     async def stage(
         self, principal: Principal, bucket: str, ident: TableIdent, spec: TableSpec
@@ -181,6 +178,23 @@ class TableService:
             NoSuchTable: there is none.
         """
         await self._database.write(_drop, bucket, ident)
+
+    async def unregister(self, principal: Principal, bucket: str, ident: TableIdent) -> TableHandle:
+        """Forget a table, keep every file of it, and tell its very last metadata.
+
+        Raises:
+            NoSuchTable: there is none.
+            NoSuchFile: its metadata file is gone: nothing to hand over (`drop` forgets such a table).
+            Unavailable: it is committed to so often that its last metadata could not be told in time.
+        """
+        for _ in range(_UNREGISTER_ATTEMPTS):
+            handle = await self.load(principal, bucket, ident)
+            try:
+                await self._database.write(_unregister, bucket, ident, handle.metadata_location)
+            except LostRace:
+                continue  # committed to meanwhile: what was loaded is not the last
+            return handle
+        raise Unavailable(f"{ident} is committed to all the time: stop its writers, then unregister it")
 
     async def purge(self, principal: Principal, bucket: str, ident: TableIdent) -> None:
         """Forget a table; a job of the same transaction deletes its files later.
@@ -274,6 +288,13 @@ def _rename(
 
 def _drop(connection: Connection, bucket: str, ident: TableIdent) -> None:
     rows.drop(connection, buckets.require(connection, bucket).id, ident)
+
+
+def _unregister(connection: Connection, bucket: str, ident: TableIdent, expected: str | None) -> TableRow:
+    row = rows.drop(connection, buckets.require(connection, bucket).id, ident)
+    if row.metadata_location != expected:
+        raise LostRace
+    return row
 
 
 def _purge(connection: Connection, bucket: str, ident: TableIdent, now_ms: int) -> None:

@@ -261,9 +261,9 @@ class ViewService:
                 base = await self._document(row)
                 requirements.check_view(needs, base.metadata)
                 metadata = await self._applied(base.metadata, updates)
-                if metadata is base.metadata:
-                    return _handle(row, base)
                 try:
+                    if metadata is base.metadata:
+                        return _handle(await self._database.write(_unchanged, row), base)
                     return await self._carry_out(owner, row, base.metadata, metadata)
                 except LostRace:
                     continue
@@ -337,6 +337,13 @@ def _swap(
         raise LostRace
     places.add_of_view(connection, row.id, fresh)
     return moved
+
+
+def _unchanged(connection: Connection, row: ViewRow) -> ViewRow:
+    now = rows.find(connection, row.bucket_id, row.ident)
+    if now is None or now.metadata_location != row.metadata_location:
+        raise LostRace
+    return now
 
 
 def _in_namespace(

@@ -57,6 +57,7 @@ class Database(Protocol):
 
         No other unit changes the database meanwhile, in any process: what `fn` found holds until it is done. An
         exception of `fn` undoes the unit and comes out here.
+        A request with an Idempotency-Key has its answer written in the same transaction (`idempotency.joined`).
 
         Raises:
             Unavailable: certainly not applied.

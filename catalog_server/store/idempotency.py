@@ -1,58 +1,132 @@
-"""Outcomes of requests that carried an Idempotency-Key, written in the transaction of the request itself."""
+"""Answers to requests that carried an Idempotency-Key, written in the transaction of the request itself.
 
-from dataclasses import dataclass
+A request with a key holds a `Claim` in its context. The first unit of work that succeeds on its behalf writes the
+claim's row in the same transaction, so that effect and answer are there together or not at all; a unit that finds
+the key answered already is undone. Requests without a key pay one look at a context variable.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, delete, insert, select
 
 from catalog_server.store.schema import idempotency
+from table_format.errors import Kind, TableFormatError
 from table_format.jsontypes import JsonObject
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class AlreadyAnswered(TableFormatError):
+    """A request with the same key got here first: this one certainly had no effect. Never told to a client."""
+
+    kind = Kind.CONFLICT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRow:
-    """Who used which key for what."""
+class RequestKey:
+    """An Idempotency-Key, whose it is, and a digest of the request that it came with."""
 
     bucket_id: int
     principal: str
     key: str
     fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the request with a key was answered."""
+
+    fingerprint: str
     outcome: JsonObject
 
 
-def find(connection: Connection, bucket_id: int, principal: str, key: str) -> KeyRow | None:
-    """The outcome under that key, or None."""
+@dataclass(slots=True, kw_only=True)
+class Claim:
+    """One request's wish to have its answer kept; `note` tells what to keep of a unit's result."""
+
+    key: RequestKey
+    note: Callable[[Any], JsonObject]
+    now_ms: int
+    recorded: bool = field(default=False, init=False)
+    """Whether a unit that ran to its end has written the row."""
+
+
+_CLAIM: ContextVar[Claim | None] = ContextVar("idempotency_claim", default=None)
+
+
+@contextmanager
+def claiming(claim: Claim) -> Iterator[None]:
+    """Let the units of work in this context (and in tasks begun in it) write the claim's row."""
+    token = _CLAIM.set(claim)
+    try:
+        yield
+    finally:
+        _CLAIM.reset(token)
+
+
+def joined(fn: Callable[Concatenate[Connection, P], T]) -> Callable[Concatenate[Connection, P], T]:
+    """The unit of work, writing the present context's claim as well; `fn` itself where there is none.
+
+    The unit raises AlreadyAnswered, and is undone, when the key has an answer. Whoever runs units on behalf of
+    several requests has to join each in that request's own context.
+    """
+    claim = _CLAIM.get()
+    if claim is None or claim.recorded:
+        return fn
+    held = claim
+
+    def unit(connection: Connection, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        held.recorded = False  # a run before this one may have been undone
+        if find(connection, held.key) is not None:
+            raise AlreadyAnswered("a request with the same Idempotency-Key was answered already")
+        result = fn(connection, *args, **kwargs)
+        record(connection, held.key, held.note(result), held.now_ms)
+        held.recorded = True
+        return result
+
+    return unit
+
+
+def find(connection: Connection, key: RequestKey) -> Answer | None:
+    """The answer under that key, or None."""
     row = connection.execute(
-        select(idempotency).where(
-            idempotency.c.bucket_id == bucket_id,
-            idempotency.c.principal == principal,
-            idempotency.c.key == key,
+        select(idempotency.c.fingerprint, idempotency.c.outcome).where(
+            idempotency.c.bucket_id == key.bucket_id,
+            idempotency.c.principal == key.principal,
+            idempotency.c.key == key.key,
         )
     ).first()
-    if row is None:
-        return None
-    return KeyRow(
-        bucket_id=row.bucket_id,
-        principal=row.principal,
-        key=row.key,
-        fingerprint=row.fingerprint,
-        outcome=row.outcome,
-    )
+    return None if row is None else Answer(fingerprint=row.fingerprint, outcome=row.outcome)
 
 
-def record(connection: Connection, row: KeyRow, now_ms: int) -> None:
-    """Insert an outcome."""
+def record(connection: Connection, key: RequestKey, outcome: JsonObject, now_ms: int) -> None:
+    """Insert an answer."""
     connection.execute(
         insert(idempotency).values(
-            bucket_id=row.bucket_id,
-            principal=row.principal,
-            key=row.key,
-            fingerprint=row.fingerprint,
-            outcome=row.outcome,
+            bucket_id=key.bucket_id,
+            principal=key.principal,
+            key=key.key,
+            fingerprint=key.fingerprint,
+            outcome=outcome,
             created_at_ms=now_ms,
         )
     )
 
 
+def settle(connection: Connection, key: RequestKey, outcome: JsonObject, now_ms: int) -> Answer:
+    """Keep this answer, unless there is one already; the one that is kept."""
+    found = find(connection, key)
+    if found is not None:
+        return found
+    record(connection, key, outcome, now_ms)
+    return Answer(fingerprint=key.fingerprint, outcome=outcome)
+
+
 def forget_before(connection: Connection, before_ms: int) -> int:
-    """Delete outcomes older than that; how many."""
+    """Delete answers older than that; how many."""
     return connection.execute(delete(idempotency).where(idempotency.c.created_at_ms < before_ms)).rowcount

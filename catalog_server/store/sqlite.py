@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from catalog_server.settings import StartError
-from catalog_server.store import migrate
+from catalog_server.store import idempotency, migrate
 from catalog_server.store.lookup import Lookup
 from catalog_server.store.writer import Writer
 from table_format.errors import Unavailable
@@ -107,8 +107,9 @@ class SqliteDatabase:
             Unavailable: certainly not applied.
             CommitStateUnknown: the final COMMIT failed in a way that leaves its outcome open.
         """
+        unit = idempotency.joined(fn)
         return await asyncio.wrap_future(
-            self._writer.submit(lambda connection: fn(connection, *args, **kwargs))
+            self._writer.submit(lambda connection: unit(connection, *args, **kwargs))
         )
 
     def write_now(self, fn: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:

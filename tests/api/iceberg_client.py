@@ -170,3 +170,9 @@ def assert_error(response: httpx.Response, status: int, error_type: str) -> str:
     assert error["message"]
     message: str = error["message"]
     return message
+
+
+def new_key() -> dict[str, str]:
+    """An Idempotency-Key header with a key that nobody used before: a UUID of version 7 by its form."""
+    made = uuid.uuid4().hex
+    return {"Idempotency-Key": f"{made[:8]}-{made[8:12]}-7{made[13:16]}-a{made[17:20]}-{made[20:]}"}

@@ -7,16 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event, select
+from sqlalchemy import Connection, event
 from sqlalchemy.exc import OperationalError
 
 from catalog_server.bootstrap import Platform
-from catalog_server.services.commits import RequestKey, TableChange
+from catalog_server.services.commits import TableChange
 from catalog_server.services.handles import TableHandle
 from catalog_server.services.jobs import JobFilter
 from catalog_server.services.principals import ANONYMOUS
 from catalog_server.services.tables import TableSpec
-from catalog_server.store import schema
 from catalog_server.telemetry import REGISTRY
 from table_format.errors import (
     AlreadyExists,
@@ -680,69 +679,6 @@ async def test_a_commit_asks_for_compaction_in_the_same_transaction(
     await commit(platform, T, *append(after.metadata, 2, summary=many))
     (job,) = (await platform.jobs.list(ANONYMOUS, JobFilter(), None)).items
     assert (job.kind, job.origin, job.state, job.table) == ("icebergCompaction", "commit", "queued", "t")
-
-
-async def test_R7_a_commit_sent_again_with_its_key_is_answered_again(
-    platform: Platform, table: TableHandle, start: Starter
-) -> None:
-    needs, updates = append(table.metadata, 1)
-    key = RequestKey(key="k", fingerprint="f")
-
-    async def send(on: Platform, sent: RequestKey) -> TableHandle:
-        return await on.commits.commit(ANONYMOUS, "default", T, needs, updates, key=sent)
-
-    async with start() as second:
-        outcomes = await asyncio.gather(*(send(platform if n % 2 else second, key) for n in range(6)))
-        assert len({outcome.metadata_location for outcome in outcomes}) == 1
-        later = await commit(platform, T, *append(outcomes[0].metadata, 2))
-        again = await send(second, key)
-    assert again.metadata_location == outcomes[0].metadata_location
-    assert again.metadata.current_snapshot_id == 1
-    assert (await load(platform)).metadata_location == later.metadata_location
-    with pytest.raises(RequirementFailed):
-        await send(platform, RequestKey(key="other", fingerprint="f"))
-
-
-async def test_R8_a_key_of_another_request_is_refused(platform: Platform, table: TableHandle) -> None:
-    key = RequestKey(key="k", fingerprint="one")
-    await platform.commits.commit(ANONYMOUS, "default", T, [], setting(a="1"), key=key)
-    with pytest.raises(Invalid, match="Idempotency-Key"):
-        await platform.commits.commit(
-            ANONYMOUS, "default", T, [], setting(b="1"), key=RequestKey(key="k", fingerprint="two")
-        )
-
-
-async def test_a_refused_commit_does_not_use_up_its_key(platform: Platform, table: TableHandle) -> None:
-    key = RequestKey(key="k", fingerprint="f")
-    with pytest.raises(RequirementFailed):
-        await platform.commits.commit(ANONYMOUS, "default", T, [{"type": "assert-create"}], [], key=key)
-    needs, updates = append(table.metadata, 1)
-    after = await platform.commits.commit(ANONYMOUS, "default", T, needs, updates, key=key)
-    assert after.metadata.current_snapshot_id == 1
-
-
-async def test_keys_are_forgotten_after_their_time(
-    start: Starter, platform: Platform, table: TableHandle
-) -> None:
-    async with start(**{"limits.idempotency_hours": 1}) as other:
-        await platform.commits.commit(
-            ANONYMOUS, "default", T, [], setting(a="1"), key=RequestKey(key="old", fingerprint="f")
-        )
-        await platform.database.write(
-            lambda connection: (
-                connection.execute(
-                    schema.idempotency.update().values(created_at_ms=platform.clock.now_ms() - 3_600_001)
-                )
-                and None
-            )
-        )
-        await other.commits.commit(
-            ANONYMOUS, "default", T, [], setting(a="2"), key=RequestKey(key="new", fingerprint="f")
-        )
-        keys = await other.database.read(
-            lambda connection: connection.execute(select(schema.idempotency.c.key)).scalars().all()
-        )
-    assert keys == ["new"]
 
 
 async def test_a_very_large_commit_is_applied_like_any_other(platform: Platform, table: TableHandle) -> None:

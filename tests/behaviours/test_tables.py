@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from catalog_server.bootstrap import Platform, build
-from catalog_server.services.handles import RequestKey, TableHandle
+from catalog_server.services.handles import TableHandle
 from catalog_server.services.paging import PageRequest
 from catalog_server.services.principals import ANONYMOUS
 from catalog_server.services.tables import TableSpec
@@ -562,16 +562,3 @@ async def test_a_store_that_refuses_the_first_file_makes_no_table(
             await create(platform, T)
     assert files(memory) == []
     assert not await platform.tables.exists(ANONYMOUS, "default", T)
-
-
-async def test_R7_a_create_sent_again_with_its_key_is_answered_again(platform: Platform) -> None:
-    spec = TableSpec(schema=SCHEMA, properties={})
-    key = RequestKey(key="k1", fingerprint="create t")
-    first = await platform.tables.create(ANONYMOUS, "default", T, spec, key=key)
-    again = await platform.tables.create(ANONYMOUS, "default", T, spec, key=key)
-    assert again.metadata_location == first.metadata_location
-    with pytest.raises(Invalid, match="Idempotency-Key"):
-        await platform.tables.create(
-            ANONYMOUS, "default", U, spec, key=RequestKey(key="k1", fingerprint="create u")
-        )
-    assert not await platform.tables.exists(ANONYMOUS, "default", U)

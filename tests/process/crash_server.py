@@ -43,6 +43,7 @@ async def write(self: SqliteDatabase, fn: Any, *args: Any, **kwargs: Any) -> Any
     result = await original_write(self, fn, *args, **kwargs)
     if fn is commit_unit.run:
         die_at("after-swap-before-answer")
+    die_at("after-write-before-answer")
     return result
 
 

@@ -18,7 +18,7 @@ from catalog_server.store import (
     tables,
     unreferenced,
 )
-from catalog_server.store.idempotency import KeyRow
+from catalog_server.store.idempotency import Answer, RequestKey
 from catalog_server.store.keys import key_of, lineage, namespace_of
 from catalog_server.store.policies import PolicyKey
 from catalog_server.store.tables import Birth, TableRow
@@ -290,14 +290,17 @@ def test_dropping_takes_the_policies_along(connection: Connection) -> None:
     assert [(found.scope, found.scope_id) for found in policies.everywhere(connection)] == [("bucket", 1)]
 
 
-def test_idempotency_rows_are_per_principal_and_expire(connection: Connection) -> None:
-    row = KeyRow(bucket_id=1, principal="me", key="k", fingerprint="f", outcome={"x": 1})
-    idempotency.record(connection, row, 10)
-    assert idempotency.find(connection, 1, "me", "k") == row
-    assert idempotency.find(connection, 1, "you", "k") is None
+def test_idempotency_rows_are_per_bucket_and_principal_and_expire(connection: Connection) -> None:
+    key = RequestKey(bucket_id=1, principal="me", key="k", fingerprint="f")
+    idempotency.record(connection, key, {"x": 1}, 10)
+    assert idempotency.find(connection, key) == Answer(fingerprint="f", outcome={"x": 1})
+    assert idempotency.find(connection, replace(key, principal="you")) is None
+    assert idempotency.find(connection, replace(key, bucket_id=2)) is None
+    other = replace(key, fingerprint="g")
+    assert idempotency.settle(connection, other, {"y": 2}, 11) == Answer(fingerprint="f", outcome={"x": 1})
     assert idempotency.forget_before(connection, 10) == 0
     assert idempotency.forget_before(connection, 11) == 1
-    assert idempotency.find(connection, 1, "me", "k") is None
+    assert idempotency.find(connection, key) is None
 
 
 def test_unreferenced_files_keep_their_first_time(connection: Connection) -> None:

@@ -1,6 +1,5 @@
 """`Call`: one request to the Iceberg API with its names decoded and its body read; and answers to it."""
 
-import hashlib
 from dataclasses import dataclass
 
 import orjson
@@ -10,15 +9,12 @@ from starlette.responses import Response
 from catalog_server.api.iceberg.wire import Query
 from catalog_server.api.rawpath import RawNames
 from catalog_server.bootstrap import Platform
-from catalog_server.services.commits import RequestKey
 from catalog_server.services.paging import PageRequest
 from catalog_server.services.principals import Principal
-from table_format.errors import Invalid
 from table_format.ident import Namespace, TableIdent
 from table_format.jsontypes import JsonObject
-from table_format.metadata import jsontext
 
-_KEY_LENGTH = 200
+_DELEGATIONS = ("remote-signing", "vended-credentials")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,25 +58,16 @@ class Call:
             return None
         return PageRequest(token=self.query.text("pageToken") or "", size=self.query.page_size())
 
-    def key(self) -> RequestKey | None:
-        """The Idempotency-Key, bound to this very request.
+    def delegation(self) -> list[str]:
+        """The kinds of delegated access that the client asks for, in one order.
 
-        Raises:
-            Invalid: longer than any sensible key, or the body nests too deeply to be compared.
+        Whatever else stands in the header (or headers) is passed over: clients send the oddest things there.
         """
-        key = self.request.headers.get("idempotency-key", "").strip()
-        if not key:
-            return None
-        if len(key) > _KEY_LENGTH:
-            raise Invalid(f"Malformed Idempotency-Key: at most {_KEY_LENGTH} characters, best a UUID")
-        digest = hashlib.blake2b(digest_size=16)
-        for part in (self.request.method, *self.names.raw.values()):
-            digest.update(part.encode("utf-8", "surrogateescape") + b"\0")
-        try:
-            digest.update(jsontext.canonical(self.body))
-        except Invalid:
-            raise Invalid("Malformed request: with an Idempotency-Key it must not nest so deeply") from None
-        return RequestKey(key=key, fingerprint=digest.hexdigest())
+        given = ",".join(self.request.headers.getlist("x-iceberg-access-delegation"))
+        if not given:
+            return []
+        asked = {kind.strip().lower() for kind in given.split(",")}
+        return [kind for kind in _DELEGATIONS if kind in asked]
 
 
 def json_answer(body: JsonObject) -> Response:

@@ -18,7 +18,15 @@ async def get_config(call: Call, endpoints: Sequence[str]) -> Response:
     name = _bucket_name(warehouse) if warehouse else platform.buckets.default_name
     bucket = await platform.commits.bucket(name)
     prefix = quote(bucket.name, safe="")
-    return json_answer({"defaults": {}, "overrides": {"prefix": prefix}, "endpoints": endpoints})
+    return json_answer(
+        {
+            "defaults": {},
+            "overrides": {"prefix": prefix},
+            "endpoints": endpoints,
+            # Its presence says that keys are honoured; it is a member of its own, not a property.
+            "idempotency-key-lifetime": f"PT{platform.settings.limits.idempotency_minutes}M",
+        }
+    )
 
 
 def _bucket_name(warehouse: str) -> str:

@@ -16,6 +16,7 @@ _ANSWERS: dict[type[errors.TableFormatError], tuple[int, str]] = {
     errors.NoSuchNamespace: (404, "NoSuchNamespaceException"),
     errors.NoSuchTable: (404, "NoSuchTableException"),
     errors.NoSuchView: (404, "NoSuchViewException"),
+    errors.NoSuchFunction: (404, "NoSuchFunctionException"),
     errors.NotFound: (404, "NotFoundException"),
     errors.AlreadyExists: (409, "AlreadyExistsException"),
     errors.NamespaceNotEmpty: (409, "NamespaceNotEmptyException"),

@@ -1,11 +1,13 @@
 """Answers that carry metadata of tables and views: the stored bytes, spliced into an envelope, not serialised again.
 
 Metadata is immutable per location, so whatever is derived from it (the `refs` view, compressed forms) is kept with
-the document. The ETag depends on table, location and shape only: create, commit and load of one version agree.
+the document. Create, register, commit and load of one version by one caller have the same ETag; another shape,
+bucket, caller or kind of access has another.
 """
 
 import hashlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 
 import anyio.to_thread
 import orjson
@@ -13,27 +15,29 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from catalog_server.api.bodies import accepted_encoding, compress
+from catalog_server.api.iceberg.call import Call
 from catalog_server.services.documents import AnyDocument, Document
 from catalog_server.services.tables import TableHandle
 from catalog_server.services.views import ViewHandle
 from table_format.metadata.document import TableMetadata
 
 ALL, REFS = "all", "refs"
+_ENTITY_TAG = re.compile(r'(?:W/)?("[^"]*")')
 _COMPRESS_FROM_BYTES = 32 * 1024
 _THREAD_FROM_BYTES = 256 * 1024
 
 
-def etag(metadata_location: str, table_uuid: str, snapshots: str = ALL) -> str:
-    """The quoted entity tag of one metadata version in one shape."""
-    digest = hashlib.blake2b(
-        f"{snapshots}|{table_uuid}|{metadata_location}".encode("utf-8", "surrogatepass"), digest_size=16
-    )
+def etag(call: Call, metadata_location: str, table_uuid: str, snapshots: str = ALL) -> str:
+    """The quoted entity tag of one metadata version as this caller gets it in one shape."""
+    parts = (snapshots, table_uuid, metadata_location, call.bucket, call.principal.name, *call.delegation())
+    digest = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16)
     return f'"{digest.hexdigest()}"'
 
 
-def matches(if_none_match: str, tag: str) -> bool:
-    """Whether an If-None-Match header names the tag (weak and strong compare alike)."""
-    return any(part.strip().removeprefix("W/") in {tag, "*"} for part in if_none_match.split(","))
+def matches(if_none_match: Sequence[str], tag: str) -> bool:
+    """Whether If-None-Match headers name the tag (weak and strong compare alike); malformed ones name none."""
+    listed = ",".join(if_none_match)
+    return listed.strip() == "*" or tag in _ENTITY_TAG.findall(listed)
 
 
 def not_modified(tag: str) -> Response:
@@ -41,14 +45,14 @@ def not_modified(tag: str) -> Response:
     return Response(status_code=304, headers={"ETag": tag})
 
 
-async def load_result(request: Request, handle: TableHandle, snapshots: str = ALL) -> Response:
+async def load_result(call: Call, handle: TableHandle, snapshots: str = ALL) -> Response:
     """A LoadTableResult (which is a CommitTableResponse as well)."""
     document, location = handle.document, handle.metadata_location
     if location is None:
         return Response(_spliced(None, document.raw), media_type="application/json")
-    encoding = accepted_encoding(request.headers.get("accept-encoding", ""))
-    table_uuid = handle.row.table_uuid if handle.row else str(document.metadata.uuid)
-    headers = {"ETag": etag(location, table_uuid, snapshots), "Vary": "Accept-Encoding"}
+    encoding = accepted_encoding(call.request.headers.get("accept-encoding", ""))
+    table_uuid = handle.row.table_uuid if handle.row else str(document.metadata.uuid).lower()
+    headers = {"ETag": etag(call, location, table_uuid, snapshots), "Vary": "Accept-Encoding"}
     if encoding is None or len(document.raw) < _COMPRESS_FROM_BYTES:
         shape = document.raw if snapshots == ALL else await _derived(document, REFS, _only_refs(document))
         return Response(_spliced(location, shape), media_type="application/json", headers=headers)
@@ -60,6 +64,12 @@ async def load_result(request: Request, handle: TableHandle, snapshots: str = AL
     body = await _derived(document, f"{snapshots}+{encoding}", compressed)
     headers["Content-Encoding"] = encoding
     return Response(body, media_type="application/json", headers=headers)
+
+
+def unregister_result(handle: TableHandle) -> Response:
+    """An UnregisterTableResult."""
+    head = b'{"metadata-location":' + orjson.dumps(handle.metadata_location)
+    return Response(head + b',"metadata":' + handle.raw + b"}", media_type="application/json")
 
 
 async def view_result(request: Request, handle: ViewHandle) -> Response:

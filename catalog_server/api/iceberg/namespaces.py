@@ -4,10 +4,11 @@ from starlette.responses import Response
 
 from catalog_server.api.iceberg.call import Call, json_answer, no_content
 from catalog_server.api.iceberg.wire import namespace_member, properties_update, strings
-from catalog_server.services.namespaces import NamespaceInfo
+from catalog_server.services.namespaces import NamespaceInfo, PropertiesChange
 from catalog_server.services.paging import Page
 from table_format.errors import NoSuchNamespace
 from table_format.ident import Namespace
+from table_format.jsontypes import JsonObject
 
 
 async def list_namespaces(call: Call) -> Response:
@@ -33,12 +34,13 @@ async def create_namespace(call: Call) -> Response:
     info = await call.platform.namespaces.create(
         call.principal, call.bucket, namespace_member(call.body), strings(call.body, "properties")
     )
-    return _described(info)
+    return json_answer(described(info))
 
 
 async def load_namespace(call: Call) -> Response:
     """A namespace and its properties."""
-    return _described(await call.platform.namespaces.get(call.principal, call.bucket, call.namespace))
+    info = await call.platform.namespaces.get(call.principal, call.bucket, call.namespace)
+    return json_answer(described(info))
 
 
 async def namespace_exists(call: Call) -> Response:
@@ -61,12 +63,18 @@ async def update_properties(call: Call) -> Response:
     change = await call.platform.namespaces.update_properties(
         call.principal, call.bucket, call.namespace, removals=removals, updates=updates
     )
-    return json_answer({"updated": change.updated, "removed": change.removed, "missing": change.missing})
+    return json_answer(changed(change))
 
 
 async def _children(call: Call, parent: Namespace) -> Page[Namespace]:
     return await call.platform.namespaces.list(call.principal, call.bucket, parent, call.page())
 
 
-def _described(info: NamespaceInfo) -> Response:
-    return json_answer({"namespace": info.namespace.levels, "properties": dict(info.properties)})
+def described(info: NamespaceInfo) -> JsonObject:
+    """A namespace on the wire."""
+    return {"namespace": info.namespace.levels, "properties": dict(info.properties)}
+
+
+def changed(change: PropertiesChange) -> JsonObject:
+    """A change of properties on the wire."""
+    return {"updated": change.updated, "removed": change.removed, "missing": change.missing}

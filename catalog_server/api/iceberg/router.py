@@ -16,9 +16,10 @@ from starlette.types import Receive, Scope, Send
 
 from catalog_server.api.auth import principal_of
 from catalog_server.api.bodies import read_json_object
-from catalog_server.api.iceberg import config, namespaces, tables, transactions, views
+from catalog_server.api.iceberg import config, functions, idempotency, namespaces, tables, transactions, views
 from catalog_server.api.iceberg.call import Call
 from catalog_server.api.iceberg.errors import answer_to, envelope, internal_error
+from catalog_server.api.iceberg.idempotency import Note
 from catalog_server.api.iceberg.oauth import get_token
 from catalog_server.api.iceberg.openapi.document import document
 from catalog_server.api.iceberg.wire import Query
@@ -39,7 +40,11 @@ class Operation:
     method: str
     path: str
     handler: Handler
+    note: Note | None = None
+    """What is kept of its success for an Idempotency-Key; None where a key means nothing."""
     advertised: bool = True
+    body: bool = True
+    """Whether a POST has one."""
 
     @property
     def endpoint(self) -> str:
@@ -60,30 +65,39 @@ _VIEW = _NAMESPACE + "/views/{view}"
 OPERATIONS = (
     Operation("GET", _TABLE, tables.load_table),
     Operation("HEAD", _TABLE, tables.table_exists),
-    Operation("POST", _TABLE, tables.commit_table),
-    Operation("DELETE", _TABLE, tables.drop_table),
+    Operation("POST", _TABLE, tables.commit_table, idempotency.table),
+    Operation("DELETE", _TABLE, tables.drop_table, idempotency.no_content),
     Operation("GET", _VIEW, views.load_view),
     Operation("HEAD", _VIEW, views.view_exists),
-    Operation("POST", _VIEW, views.replace_view),
-    Operation("DELETE", _VIEW, views.drop_view),
+    Operation("POST", _VIEW, views.replace_view, idempotency.view),
+    Operation("DELETE", _VIEW, views.drop_view, idempotency.no_content),
     Operation("GET", "/v1/config", _config, advertised=False),
-    Operation("POST", _BUCKET + "/transactions/commit", transactions.commit_transaction),
+    Operation(
+        "POST",
+        _BUCKET + "/transactions/commit",
+        transactions.commit_transaction,
+        idempotency.no_content,
+    ),
     Operation("POST", _TABLE + "/metrics", tables.report_metrics),
     Operation("GET", _TABLE + "/credentials", tables.load_credentials),
     Operation("GET", _NAMESPACE, namespaces.load_namespace),
     Operation("HEAD", _NAMESPACE, namespaces.namespace_exists),
-    Operation("DELETE", _NAMESPACE, namespaces.drop_namespace),
+    Operation("DELETE", _NAMESPACE, namespaces.drop_namespace, idempotency.no_content),
     Operation("GET", _NAMESPACE + "/tables", tables.list_tables),
-    Operation("POST", _NAMESPACE + "/tables", tables.create_table),
+    Operation("POST", _NAMESPACE + "/tables", tables.create_table, idempotency.table),
     Operation("GET", _BUCKET + "/namespaces", namespaces.list_namespaces),
-    Operation("POST", _BUCKET + "/namespaces", namespaces.create_namespace),
-    Operation("POST", _NAMESPACE + "/properties", namespaces.update_properties),
-    Operation("POST", _NAMESPACE + "/register", tables.register_table),
-    Operation("POST", _BUCKET + "/tables/rename", tables.rename_table),
+    Operation("POST", _BUCKET + "/namespaces", namespaces.create_namespace, idempotency.namespace),
+    Operation("POST", _NAMESPACE + "/properties", namespaces.update_properties, idempotency.properties),
+    Operation("POST", _NAMESPACE + "/register", tables.register_table, idempotency.table),
+    Operation("POST", _BUCKET + "/tables/rename", tables.rename_table, idempotency.no_content),
+    Operation("POST", _TABLE + "/unregister", tables.unregister_table, idempotency.unregistered, body=False),
+    Operation("POST", _TABLE + "/sign", tables.sign_request, advertised=False),
     Operation("GET", _NAMESPACE + "/views", views.list_views),
-    Operation("POST", _NAMESPACE + "/views", views.create_view),
-    Operation("POST", _NAMESPACE + "/register-view", views.register_view),
-    Operation("POST", _BUCKET + "/views/rename", views.rename_view),
+    Operation("POST", _NAMESPACE + "/views", views.create_view, idempotency.view),
+    Operation("POST", _NAMESPACE + "/register-view", views.register_view, idempotency.view),
+    Operation("POST", _BUCKET + "/views/rename", views.rename_view, idempotency.no_content),
+    Operation("GET", _NAMESPACE + "/functions", functions.list_functions, advertised=False),
+    Operation("GET", _NAMESPACE + "/functions/{function}", functions.load_function, advertised=False),
 )
 ENDPOINTS = tuple(operation.endpoint for operation in OPERATIONS if operation.advertised)
 _TOKENS = "/v1/oauth/tokens"
@@ -97,7 +111,7 @@ def describe() -> JsonObject:
 def build_router(platform: Platform) -> Router:
     """The Iceberg API over one platform, to be mounted on raw paths."""
     routes = [
-        Route(path, _Resource(platform, {operation.method: operation.handler for operation in operations}))
+        Route(path, _Resource(platform, {operation.method: operation for operation in operations}))
         for path, operations in groupby(OPERATIONS, key=lambda operation: operation.path)
     ]
     routes.append(Route(_TOKENS, _Tokens(platform)))
@@ -108,42 +122,49 @@ def build_router(platform: Platform) -> Router:
 class _Resource:
     """All operations of one path, as an ASGI app."""
 
-    def __init__(self, platform: Platform, handlers: dict[str, Handler]) -> None:
+    def __init__(self, platform: Platform, operations: dict[str, Operation]) -> None:
         self._platform = platform
-        self._handlers = handlers
+        self._operations = operations
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        handler = self._handlers.get(request.method)
-        if handler is None:
-            response = _wrong_method(request.method, self._handlers)
+        operation = self._operations.get(request.method)
+        if operation is None:
+            response = _wrong_method(request.method, self._operations)
         else:
-            response = await _guarded(request, self._answer(request, handler))
+            response = await _guarded(request, self._answer(request, operation))
         if request.method == "HEAD":
             response = _without_body(response)
         await response(scope, receive, send)
 
-    async def _answer(self, request: Request, handler: Handler) -> Response:
+    async def _answer(self, request: Request, operation: Operation) -> Response:
         limit = self._platform.settings.limits.max_body_bytes
+        has_body = request.method == "POST" and operation.body
         call = Call(
             request=request,
             platform=self._platform,
             principal=principal_of(request),
             names=RawNames(request.path_params),
             query=Query.parse(request.scope["query_string"]),
-            body=await read_json_object(request, limit) if request.method == "POST" else {},
+            body=await read_json_object(request, limit) if has_body else {},
         )
-        try:
-            return await handler(call)
-        except NotFound:
-            if not call.names.ambiguous:
-                raise
-            # Not found with the plus read as a space: the client may mean a plus. The error speaks of the first.
-            try:
-                return await handler(replace(call, names=call.names.literal()))
-            except NotFound:
-                pass
+        if operation.note is None:
+            return await _carried_out(call, operation.handler)
+        return await idempotency.once(call, operation.note, lambda: _carried_out(call, operation.handler))
+
+
+async def _carried_out(call: Call, handler: Handler) -> Response:
+    try:
+        return await handler(call)
+    except NotFound:
+        if not call.names.ambiguous:
             raise
+        # Not found with the plus read as a space: the client may mean a plus. The error speaks of the first.
+        try:
+            return await handler(replace(call, names=call.names.literal()))
+        except NotFound:
+            pass
+        raise
 
 
 class _Tokens:

@@ -1,13 +1,21 @@
-"""Tables: list, create, stage, load, exists, commit, drop, register, rename, metrics, credentials."""
+"""Tables: list, create, load, exists, commit, drop, register, unregister, rename, credentials, signing."""
 
 import structlog
 from starlette.responses import Response
 
 from catalog_server.api.iceberg.call import Call, json_answer, no_content
-from catalog_server.api.iceberg.load_result import ALL, REFS, etag, load_result, matches, not_modified
+from catalog_server.api.iceberg.load_result import (
+    ALL,
+    REFS,
+    etag,
+    load_result,
+    matches,
+    not_modified,
+    unregister_result,
+)
 from catalog_server.api.iceberg.wire import checked_name, objects, optional, required, strings, table_ident
 from catalog_server.services.tables import TableSpec
-from table_format.errors import NoSuchTable
+from table_format.errors import Invalid, NoSuchTable
 from table_format.ident import TableIdent
 
 _log = structlog.get_logger(__name__)
@@ -35,22 +43,22 @@ async def create_table(call: Call) -> Response:
     if optional(body, "stage-create", bool):
         handle = await tables.stage(call.principal, call.bucket, ident, spec)
     else:
-        handle = await tables.create(call.principal, call.bucket, ident, spec, key=call.key())
-    return await load_result(call.request, handle)
+        handle = await tables.create(call.principal, call.bucket, ident, spec)
+    return await load_result(call, handle)
 
 
 async def load_table(call: Call) -> Response:
     """A table's metadata; 304 from the pointer alone when the client has this version."""
     snapshots = call.query.choice("snapshots", ALL, REFS)
     ident = call.table
-    known = call.request.headers.get("if-none-match")
-    if known is not None:
+    known = call.request.headers.getlist("if-none-match")
+    if known:
         row = await call.platform.tables.pointer(call.principal, call.bucket, ident)
-        tag = etag(row.metadata_location, row.table_uuid, snapshots)
+        tag = etag(call, row.metadata_location, row.table_uuid, snapshots)
         if matches(known, tag):
             return not_modified(tag)
     handle = await call.platform.tables.load(call.principal, call.bucket, ident)
-    return await load_result(call.request, handle, snapshots)
+    return await load_result(call, handle, snapshots)
 
 
 async def table_exists(call: Call) -> Response:
@@ -68,9 +76,8 @@ async def commit_table(call: Call) -> Response:
         call.table,
         objects(call.body, "requirements"),
         objects(call.body, "updates"),
-        key=call.key(),
     )
-    return await load_result(call.request, handle)
+    return await load_result(call, handle)
 
 
 async def drop_table(call: Call) -> Response:
@@ -79,6 +86,12 @@ async def drop_table(call: Call) -> Response:
     remove = tables.purge if call.query.flag("purgeRequested") else tables.drop
     await remove(call.principal, call.bucket, call.table)
     return no_content()
+
+
+async def unregister_table(call: Call) -> Response:
+    """Forget the table, keep all its files, and tell where its last metadata lies."""
+    handle = await call.platform.tables.unregister(call.principal, call.bucket, call.table)
+    return unregister_result(handle)
 
 
 async def register_table(call: Call) -> Response:
@@ -90,7 +103,7 @@ async def register_table(call: Call) -> Response:
         required(call.body, "metadata-location", str),
         overwrite=bool(optional(call.body, "overwrite", bool)),
     )
-    return await load_result(call.request, handle)
+    return await load_result(call, handle)
 
 
 async def rename_table(call: Call) -> Response:
@@ -113,6 +126,18 @@ async def load_credentials(call: Call) -> Response:
     """Storage credentials: none are vended."""
     await _must_exist(call)
     return json_answer({"storage-credentials": []})
+
+
+async def sign_request(call: Call) -> Response:
+    """Remote signing of requests to the object store: not offered, and not advertised.
+
+    Raises:
+        Invalid: always, unless the table is missing; the specification knows no other answer for it.
+    """
+    required(call.body, "uri", str)
+    required(call.body, "method", str)
+    await _must_exist(call)
+    raise Invalid("Remote signing is not offered by this catalog: use storage credentials of your own")
 
 
 async def _must_exist(call: Call) -> None:

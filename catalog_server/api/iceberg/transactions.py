@@ -20,5 +20,5 @@ async def commit_transaction(call: Call) -> Response:
     ]
     if not changes:
         raise Invalid("Malformed request: 'table-changes' is empty")
-    await call.platform.commits.commit_transaction(call.principal, call.bucket, changes, key=call.key())
+    await call.platform.commits.commit_transaction(call.principal, call.bucket, changes)
     return no_content()
