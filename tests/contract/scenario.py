@@ -115,7 +115,7 @@ def tables(visit: Visit) -> None:
     visit.refused(404, "GET", visit.catalog.tables(("no such",)))
     delegation = {"X-Iceberg-Access-Delegation": "vended-credentials"}
     answer = visit.fine("GET", f"{one}?snapshots=refs", headers=delegation)
-    tag = {"If-None-Match": answer.headers["etag"]}
+    tag = {**delegation, "If-None-Match": answer.headers["etag"]}
     assert visit.fine("GET", f"{one}?snapshots=refs", headers=tag).status_code == 304
     visit.refused(400, "GET", f"{one}?snapshots=some")
     visit.fine("HEAD", one)
