@@ -124,12 +124,25 @@ def tables(visit: Visit) -> None:
         visit.refused(404, method, missing)
     visit.fine("GET", f"{one}/credentials")
     visit.refused(404, "GET", f"{missing}/credentials")
+    visit.refused(404, "POST", f"{missing}/unregister")
+    signed = {
+        "uri": "https://bucket.s3.amazonaws.com/x",
+        "region": "us-east-1",
+        "method": "GET",
+        "headers": {},
+    }
+    visit.refused(400, "POST", f"{one}/sign", signed)
+    functions = f"{visit.base}/namespaces/{segment(*levels)}/functions"
+    visit.refused(404, "GET", functions)
+    visit.refused(404, "GET", f"{functions}/f")
     visit.fine("POST", f"{one}/metrics", scan_report())
     visit.fine("POST", f"{one}/metrics", _commit_report())
     visit.refused(404, "POST", f"{missing}/metrics", scan_report())
     visit.refused(400, "POST", f"{one}/metrics", {"metrics": {}})
     assert loaded["metadata-location"]
     visit.refused(400, "DELETE", f"{one}?purgeRequested=maybe")
+    visit.catalog.create(levels, "handed over")
+    visit.fine("POST", f"{visit.catalog.table(levels, 'handed over')}/unregister")
     visit.fine("DELETE", f"{one}?purgeRequested=true")
 
 
