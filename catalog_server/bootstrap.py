@@ -20,6 +20,10 @@ from catalog_server.services.job_context import DatabaseJobContext, DatabaseUnre
 from catalog_server.services.jobs import JobService
 from catalog_server.services.metadata_files import MetadataFiles
 from catalog_server.services.namespaces import NamespaceService
+from catalog_server.services.plan_places import PlanPlaces
+from catalog_server.services.plan_pool import PlanPool, PoolLimits
+from catalog_server.services.plan_work import Planner
+from catalog_server.services.plans import PlanLimits, PlanService
 from catalog_server.services.policies import PolicyService
 from catalog_server.services.port import InProcessCatalog
 from catalog_server.services.principals import SYSTEM
@@ -61,6 +65,7 @@ class Platform:
     namespaces: NamespaceService
     tables: TableService
     views: ViewService
+    plans: PlanService
     commits: CommitService
     policies: PolicyService
     jobs: JobService
@@ -78,6 +83,7 @@ class Platform:
 
     async def close(self) -> None:
         """Finish the commits in flight and close everything."""
+        await self.plans.close()
         await self.commits.drain()
         await self.views.drain()
         await self.database.close()
@@ -177,6 +183,7 @@ def build(
     )
     commits = CommitService(database, documents, stores, (clock, ids), threads, commit_limits)
     files = MetadataFiles(stores, ids, threads)
+    tables = TableService(database, documents, commits, (clock, ids))
     return Platform(
         settings=settings,
         clock=clock,
@@ -192,12 +199,51 @@ def build(
             root=_uri(settings.server.data_dir / "buckets"),
         ),
         namespaces=NamespaceService(database, clock),
-        tables=TableService(database, documents, commits, (clock, ids)),
+        tables=tables,
         views=ViewService(database, documents, commits, files, (clock, ids), commit_limits),
+        plans=PlanService(
+            database,
+            tables,
+            _plan_places(settings, stores, threads, clock),
+            threads,
+            (clock, ids),
+            _plan_limits(settings),
+        ),
         commits=commits,
         policies=PolicyService(database, documents, clock, allow_unsafe=settings.maintenance.allow_unsafe),
         jobs=JobService(database, clock, max_attempts=settings.maintenance.max_attempts),
         idempotency=IdempotencyService(database, clock, lifetime_ms=limits.idempotency_minutes * _MINUTE_MS),
+    )
+
+
+def _plan_places(settings: Settings, stores: Stores, threads: ThreadPoolExecutor, clock: Clock) -> PlanPlaces:
+    planning = settings.planning
+    pool = None
+    if planning.processes:
+        limits = PoolLimits(
+            processes=planning.processes,
+            queue=planning.queue,
+            idle_seconds=planning.idle_seconds,
+            timeout_seconds=planning.timeout_seconds,
+        )
+        pool = PlanPool(settings.storage.properties, limits)
+    return PlanPlaces(
+        Planner(stores.store_for),
+        threads,
+        pool,
+        clock,
+        thread_files=planning.thread_files,
+        queue=planning.queue,
+    )
+
+
+def _plan_limits(settings: Settings) -> PlanLimits:
+    planning = settings.planning
+    return PlanLimits(
+        page_files=planning.page_files,
+        page_bytes=planning.page_mb << 20,
+        wait_seconds=planning.wait_seconds,
+        lifetime_ms=int(planning.lifetime_minutes * _MINUTE_MS),
     )
 
 

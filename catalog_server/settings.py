@@ -97,6 +97,35 @@ class MaintenanceSettings(_Group):
     concurrency: int = Field(1, ge=1, le=64, description="Jobs that one worker runs at the same time.")
 
 
+class PlanningSettings(_Group):
+    """Scan planning on the server, for clients that ask for it."""
+
+    processes: int = Field(
+        2,
+        ge=0,
+        le=64,
+        description="Most planning processes per API process, started when needed; 0 plans in threads.",
+    )
+    queue: int = Field(
+        32, ge=0, description="Plans that may wait for a planning process; beyond that they are answered 503."
+    )
+    thread_files: int = Field(
+        500,
+        ge=0,
+        description="A snapshot of at most that many files is planned in a thread of the API process.",
+    )
+    page_files: int = Field(2000, ge=1, description="Most data files in one answer.")
+    page_mb: int = Field(16, ge=1, description="About the most JSON in one answer, in MiB.")
+    wait_seconds: float = Field(
+        60.0, gt=0, description="How long a client waits for its plan before it is told to ask again for it."
+    )
+    timeout_seconds: float = Field(
+        300.0, gt=0, description="How long planning one answer may take before it is given up."
+    )
+    lifetime_minutes: float = Field(60.0, gt=0, description="How long the pages of a plan can be fetched.")
+    idle_seconds: float = Field(60.0, gt=0, description="Planning processes end when idle for that long.")
+
+
 class LimitSettings(_Group):
     """Bounds on requests and memory."""
 
@@ -162,6 +191,7 @@ class Settings(BaseSettings):
     database: DatabaseSettings = DatabaseSettings.model_validate({})
     storage: StorageSettings = StorageSettings.model_validate({})
     maintenance: MaintenanceSettings = MaintenanceSettings.model_validate({})
+    planning: PlanningSettings = PlanningSettings.model_validate({})
     limits: LimitSettings = LimitSettings.model_validate({})
     telemetry: TelemetrySettings = TelemetrySettings.model_validate({})
 

@@ -58,6 +58,24 @@ DOCUMENT_LOADS = Counter(
     ("found",),
     registry=REGISTRY,
 )
+PLANS = Counter(
+    "frazil_plans_total",
+    "Scan plans by outcome: completed at once, submitted (to be asked for again), failed after that.",
+    ("outcome",),
+    registry=REGISTRY,
+)
+PLAN_SECONDS = Histogram(
+    "frazil_plan_seconds",
+    "Time to plan a scan, or a page of one, waiting for a turn included; by place: thread or process.",
+    ("place",),
+    buckets=_SECONDS,
+    registry=REGISTRY,
+)
+PLANNING_PROCESSES = Gauge(
+    "frazil_planning_processes",
+    "Planning processes that run now.",
+    registry=REGISTRY,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +96,9 @@ METRICS: tuple[Metric, ...] = (
     Metric("frazil_commit_races_lost_total", "counter", (), "Commit attempts that lost the race."),
     Metric("frazil_document_cache_bytes", "gauge", (), "Memory taken by cached table metadata."),
     Metric("frazil_document_loads_total", "counter", ("found",), "Table metadata loads by source."),
+    Metric("frazil_plans_total", "counter", ("outcome",), "Scan plans by outcome."),
+    Metric("frazil_plan_seconds", "histogram", ("place",), "Time per scan plan or page of one."),
+    Metric("frazil_planning_processes", "gauge", (), "Planning processes that run now."),
 )
 """Every metric by its public name; a test holds this list and the registry together."""
 

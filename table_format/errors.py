@@ -6,7 +6,8 @@ which and what to do, and are written for the person who sent the request.
 
     TableFormatError
     ├── NotFound                  NOT_FOUND
-    │   ├── NoSuchWarehouse, NoSuchNamespace, NoSuchTable, NoSuchView, NoSuchFunction, NoSuchFile, NoSuchJob
+    │   ├── NoSuchWarehouse, NoSuchNamespace, NoSuchTable, NoSuchView, NoSuchFunction, NoSuchFile, NoSuchJob,
+    │   │   NoSuchPlan, NoSuchPlanTask
     ├── AlreadyExists             ALREADY_EXISTS
     ├── NamespaceNotEmpty         CONFLICT
     ├── CommitFailed              CONFLICT            the commit certainly did not happen; reload and retry
@@ -84,6 +85,14 @@ class NoSuchFile(NotFound):
 
 class NoSuchJob(NotFound):
     """No maintenance job of that id."""
+
+
+class NoSuchPlan(NotFound):
+    """No scan plan of that id: never made, or expired."""
+
+
+class NoSuchPlanTask(NotFound):
+    """No page of a scan plan under that token: never handed out, cancelled, expired, or its files are gone."""
 
 
 class AlreadyExists(TableFormatError):

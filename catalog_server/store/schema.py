@@ -13,6 +13,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -22,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Dialect
 
-REVISION = "0002_views"
+REVISION = "0003_scan_plans"
 
 METADATA = MetaData(
     naming_convention={
@@ -226,4 +227,18 @@ unreferenced_objects = Table(
     Column("table_uuid", Text, primary_key=True),
     Column("path", Text, primary_key=True),
     Column("first_seen_ms", BigInteger, nullable=False),
+)
+
+# Not tied to the table's row: the table may go, and its plans then answer that it is gone until they expire.
+scan_plans = Table(
+    "scan_plans",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("table_uuid", Text, nullable=False),
+    Column("state", Text, nullable=False),  # submitted | completed | failed | cancelled
+    Column("scan", LargeBinary, nullable=False),
+    Column("pages", JsonText, nullable=False),
+    Column("error", JsonText, nullable=True),
+    Column("lease_until_ms", BigInteger, nullable=False),
+    Column("expires_at_ms", BigInteger, nullable=False, index=True),
 )

@@ -14,6 +14,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from catalog_server.app import create_app
 from catalog_server.bootstrap import Platform, build
 from catalog_server.settings import load
+from table_format.clock import Clock
 
 SCHEMA = {
     "type": "struct",
@@ -68,10 +69,12 @@ class Http:
 
 
 @contextmanager
-def in_process(directory: Path, **overrides: Any) -> Iterator[tuple[Http, Platform]]:
+def in_process(
+    directory: Path, *, clock: Clock | None = None, **overrides: Any
+) -> Iterator[tuple[Http, Platform]]:
     """A client on a platform of its own."""
     settings = load(None, {}, {"server.data_dir": directory / "data", **overrides})
-    platform = build(settings)
+    platform = build(settings, clock=clock)
     with start_blocking_portal() as portal:
         portal.call(platform.start)
         try:

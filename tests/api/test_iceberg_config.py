@@ -56,7 +56,8 @@ def test_R34_every_advertised_endpoint_is_routed_and_those_of_views_are_advertis
     }
     for endpoint in endpoints:
         method, template = endpoint.split(" ")
-        path = template.format(prefix="default", namespace="no_such", table="no_such", view="no_such")
+        named = {"namespace": "no_such", "table": "no_such", "view": "no_such", "plan-id": "no_such"}
+        path = template.format(prefix="default", **named)
         answer = http.request(method, f"/iceberg{path}")
         if method == "HEAD":
             assert answer.status_code == 404

@@ -71,6 +71,8 @@ MEMBERS = {
     "OAuthTokenResponse.issued_token_type: needed here only": _ALWAYS,
     "OAuthTokenResponse.refresh_token: unknown here": "a client asks anew",
     "OAuthTokenResponse.scope: needed here only": _ALWAYS,
+    "PositionDeleteFile.referenced-data-file: unknown there": "Java and PyIceberg write and read it: without it a "
+    "reader must look into the file",
     "Snapshot.key-id: unknown there": "the table specification has it for encrypted tables of version 3",
     "Snapshot.manifest-list: needed there only": _OLD_TABLES + ": they list their manifests themselves",
     "Snapshot.manifests: unknown there": "the table specification has it for format version 1",

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from table_format.catalog import LoadedTable, NewTable
+from table_format.catalog import LoadedTable, NewTable, TableCatalog
 from table_format.clock import Clock, Ids
 from table_format.commit.append import append, carried_manifests
 from table_format.commit.change import Change
@@ -73,19 +73,22 @@ class Lake:
         schema: JsonObject = SCHEMA,
         clock: Clock | None = None,
         ids: Ids | None = None,
+        catalog: TableCatalog | None = None,
+        ident: TableIdent = IDENT,
         **properties: str,
     ) -> None:
         self.store = store
         self.clock = clock or ManualClock()
         self.ids = ids or CountingIds()
-        self.catalog = FakeCatalog(store, self.clock, self.ids, location=location)
+        self.catalog = catalog or FakeCatalog(store, self.clock, self.ids, location=location)
+        self.ident = ident
         new = NewTable(schema=schema, partition_spec=spec, properties=properties)
-        self.catalog.create(IDENT, new)
+        self.catalog.create(ident, new)
         self._files = 0
 
     @property
     def table(self) -> LoadedTable:
-        return self.catalog.load(IDENT)
+        return self.catalog.load(self.ident)
 
     @property
     def metadata(self) -> TableMetadata:
@@ -161,7 +164,9 @@ class Lake:
         )
 
     def commit(self, build: Callable[[LoadedTable], Change | None]) -> CommitResult:
-        return commit_with_retry(self.catalog, IDENT, build, store=self.store, clock=self.clock, ids=self.ids)
+        return commit_with_retry(
+            self.catalog, self.ident, build, store=self.store, clock=self.clock, ids=self.ids
+        )
 
     def append(self, *files: DataFile, merge_min: int | None = None, **summary: str) -> CommitResult:
         return self.commit(

@@ -17,6 +17,8 @@ _ANSWERS: dict[type[errors.TableFormatError], tuple[int, str]] = {
     errors.NoSuchTable: (404, "NoSuchTableException"),
     errors.NoSuchView: (404, "NoSuchViewException"),
     errors.NoSuchFunction: (404, "NoSuchFunctionException"),
+    errors.NoSuchPlan: (404, "NoSuchPlanIdException"),
+    errors.NoSuchPlanTask: (404, "NoSuchPlanTaskException"),
     errors.NotFound: (404, "NotFoundException"),
     errors.AlreadyExists: (409, "AlreadyExistsException"),
     errors.NamespaceNotEmpty: (409, "NamespaceNotEmptyException"),

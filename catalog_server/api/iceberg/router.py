@@ -16,7 +16,16 @@ from starlette.types import Receive, Scope, Send
 
 from catalog_server.api.auth import principal_of
 from catalog_server.api.bodies import read_json_object
-from catalog_server.api.iceberg import config, functions, idempotency, namespaces, tables, transactions, views
+from catalog_server.api.iceberg import (
+    config,
+    functions,
+    idempotency,
+    namespaces,
+    plans,
+    tables,
+    transactions,
+    views,
+)
 from catalog_server.api.iceberg.call import Call
 from catalog_server.api.iceberg.errors import answer_to, envelope, internal_error
 from catalog_server.api.iceberg.idempotency import Note
@@ -59,6 +68,7 @@ async def _config(call: Call) -> Response:
 _BUCKET = "/v1/{prefix}"
 _NAMESPACE = _BUCKET + "/namespaces/{namespace}"
 _TABLE = _NAMESPACE + "/tables/{table}"
+_PLAN = _TABLE + "/plan/{plan-id}"
 _VIEW = _NAMESPACE + "/views/{view}"
 
 # Hot paths first: routes are tried in this order.
@@ -78,6 +88,10 @@ OPERATIONS = (
         transactions.commit_transaction,
         idempotency.no_content,
     ),
+    Operation("POST", _TABLE + "/plan", plans.plan_table_scan),
+    Operation("POST", _TABLE + "/tasks", plans.fetch_scan_tasks),
+    Operation("GET", _PLAN, plans.fetch_planning_result),
+    Operation("DELETE", _PLAN, plans.cancel_planning),
     Operation("POST", _TABLE + "/metrics", tables.report_metrics),
     Operation("GET", _TABLE + "/credentials", tables.load_credentials),
     Operation("GET", _NAMESPACE, namespaces.load_namespace),
@@ -111,12 +125,17 @@ def describe() -> JsonObject:
 def build_router(platform: Platform) -> Router:
     """The Iceberg API over one platform, to be mounted on raw paths."""
     routes = [
-        Route(path, _Resource(platform, {operation.method: operation for operation in operations}))
+        Route(_route(path), _Resource(platform, {operation.method: operation for operation in operations}))
         for path, operations in groupby(OPERATIONS, key=lambda operation: operation.path)
     ]
     routes.append(Route(_TOKENS, _Tokens(platform)))
     routes.append(Route("/openapi.json", _Document()))
     return Router(routes, redirect_slashes=False, default=_no_route)
+
+
+def _route(path: str) -> str:
+    """A path template as the router takes it: its parameters are identifiers."""
+    return path.replace("{plan-id}", "{plan_id}")
 
 
 class _Resource:

@@ -126,6 +126,7 @@ _FILES: dict[str, JsonObject] = {
         {"content": word("position-deletes"), **_FILE},
         {
             **_MAYBE,
+            "referenced-data-file": nullable(text("The one data file that it is for.")),
             "content-offset": nullable(long("Where in the file a deletion vector begins.")),
             "content-size-in-bytes": nullable(long("How long the deletion vector is.")),
         },

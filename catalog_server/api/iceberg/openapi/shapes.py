@@ -57,7 +57,8 @@ def nullable(schema: JsonObject) -> JsonObject:
     """The schema, or null."""
     if "$ref" in schema:
         return {"anyOf": [schema, {"type": "null"}]}
-    return {**schema, "type": [schema["type"], "null"]}
+    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    return {**schema, "type": [*types, "null"]}
 
 
 def any_of(*schemas: JsonObject, doc: str = "") -> JsonObject:
