@@ -49,6 +49,10 @@ def pyiceberg(uri: str) -> None:
     rows = pa.table({"id": pa.array([1, 2], pa.int64()), "name": ["a", "b"]})
     table = catalog.create_table("py ns.t", rows.schema)
     table.append(rows)
+    asking = load_catalog(
+        "frazil", type="rest", uri=uri, warehouse="default", **{"scan-planning-mode": "server"}
+    )
+    assert len(asking.load_table("py ns.t").scan(EqualTo("name", "b")).to_arrow()) == 1
     table.delete(EqualTo("id", 1))
     with table.update_schema() as schema:
         schema.add_column("extra", LongType())

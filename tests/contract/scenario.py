@@ -6,8 +6,11 @@ from typing import Any
 
 import httpx
 
+from table_format.ident import TableIdent
 from tests.api.iceberg_client import SCHEMA, Catalog, append_requirements, append_updates, segment
+from tests.factories.lake import BY_NAME
 from tests.factories.requests import every_requirement, every_update, scan_report, seeds
+from tests.factories.scans import ClientCatalog, PlannedLake
 from tests.factories.views import query, replacing, setting, version
 
 TYPES = [
@@ -48,7 +51,18 @@ def _with(body: Any, options: dict[str, Any]) -> dict[str, Any]:
 def drive(catalog: Catalog) -> None:
     """The whole visit."""
     visit = Visit(catalog)
-    for part in (start, namespaces, tables, table_types, commits, transactions, moves, views, oddities):
+    for part in (
+        start,
+        namespaces,
+        tables,
+        table_types,
+        commits,
+        transactions,
+        moves,
+        views,
+        scans,
+        oddities,
+    ):
         part(visit)
 
 
@@ -275,6 +289,33 @@ def views(visit: Visit) -> None:
     for method in ("GET", "HEAD", "DELETE"):
         visit.refused(404, method, missing)
     visit.fine("DELETE", f"{namespace}/views/r")
+
+
+def scans(visit: Visit) -> None:
+    """Plans with everything in them, their pages, and the ends of plans."""
+    levels = ("scanned",)
+    schema = {"type": "struct", "schema-id": 0, "fields": SCHEMA["fields"]}
+    lake = PlannedLake(ClientCatalog(visit.catalog), TableIdent.of(*levels, "t"), schema=schema, spec=BY_NAME)
+    (data,) = lake.named("a", partition=("x",), value_counts={1: 1}, lower_bounds={1: b"\x01" + b"\0" * 7})
+    lake.row_delta([data], [lake.position_file([(data.file_path, 0)], partition=("x",))])
+    lake.append_named("b", partition=(None,), split_offsets=[4], sort_order_id=0)
+    lake.row_delta([], [lake.equality_file([{"id": 1}], [1], partition=("x",))])
+    one, missing = visit.catalog.table(levels, "t"), visit.catalog.table(levels, "missing")
+    query = {"type": "gt", "term": "id", "value": 0}
+    wanted = {"select": ["id"], "filter": query, "case-sensitive": True, "stats-fields": ["id"]}
+    visit.refused(404, "POST", f"{missing}/plan", wanted)
+    visit.refused(400, "POST", f"{one}/plan", {"snapshot-id": 5})
+    plan = visit.fine("POST", f"{one}/plan", wanted).json()
+    assert len(plan["delete-files"]) == 2
+    path = f"{one}/plan/{plan['plan-id']}"
+    token = visit.fine("GET", path).json()["plan-tasks"][0]
+    visit.fine("POST", f"{one}/tasks", {"plan-task": token})
+    visit.refused(404, "POST", f"{one}/tasks", {"plan-task": "no such"})
+    visit.refused(400, "POST", f"{one}/tasks", {})
+    visit.fine("DELETE", path)
+    assert visit.fine("GET", path).json() == {"status": "cancelled"}
+    for method in ("GET", "DELETE"):
+        visit.refused(404, method, f"{one}/plan/no-such")
 
 
 def oddities(visit: Visit) -> None:

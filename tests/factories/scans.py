@@ -3,14 +3,47 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from table_format.catalog import TableCatalog
+from table_format.catalog import LoadedTable, NewTable, TableCatalog
 from table_format.clock import Clock, SystemClock, SystemIds
 from table_format.ident import TableIdent
 from table_format.io.local import LocalObjectStore
+from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import DataFile
+from table_format.metadata.document import TableMetadata
+from tests.api.iceberg_client import Catalog
 from tests.factories.lake import Lake
 
 Json: TypeAlias = dict[str, Any]
+
+
+class ClientCatalog:
+    """The three calls of `TableCatalog` through the tests' HTTP client; every answer must be fine."""
+
+    def __init__(self, client: Catalog) -> None:
+        self._client = client
+
+    def load(self, ident: TableIdent) -> LoadedTable:
+        return _loaded(ident, self._client.http.get(self._client.table(ident.namespace.levels, ident.name)))
+
+    def commit(
+        self, ident: TableIdent, requirements: Sequence[JsonObject], updates: Sequence[JsonObject]
+    ) -> LoadedTable:
+        levels, name = ident.namespace.levels, ident.name
+        return _loaded(ident, self._client.commit(levels, name, list(updates), list(requirements)))
+
+    def create(self, ident: TableIdent, table: NewTable) -> LoadedTable:
+        levels = self._client.new_namespace(*ident.namespace.levels)
+        body = {"schema": table.schema, "partition-spec": table.partition_spec}
+        properties = dict(table.properties)
+        return _loaded(ident, self._client.create(levels, ident.name, **body, properties=properties))
+
+
+def _loaded(ident: TableIdent, answer: Any) -> LoadedTable:
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    return LoadedTable(
+        ident=ident, metadata_location=body["metadata-location"], metadata=TableMetadata(body["metadata"])
+    )
 
 
 class PlannedLake(Lake):
