@@ -4,10 +4,13 @@ import asyncio
 import statistics
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 import orjson
+
+
+_BUFFER = 16 << 20  # a large answer in few reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +22,11 @@ class Result:
     seconds: float
     p50_ms: float
     p99_ms: float
+    cpu_ms: float = 0.0
+
+    def with_cpu(self, seconds: float) -> "Result":
+        """The same with the server's CPU seconds shared out among the answers."""
+        return replace(self, cpu_ms=1000 * seconds / max(self.answers, 1))
 
     @property
     def per_second(self) -> float:
@@ -38,7 +46,9 @@ class Connection:
     async def request(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
         """Status and body of one exchange."""
         if self._writer is None:
-            self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
+            self._reader, self._writer = await asyncio.open_connection(
+                self._host, self._port, limit=_BUFFER
+            )
         assert self._reader is not None
         data = b"" if body is None else orjson.dumps(body)
         head = (
@@ -49,6 +59,8 @@ class Connection:
         lines = raw.decode("latin-1").lower().split("\r\n")
         status = int(lines[0].split()[1])
         headers = dict(line.split(": ", 1) for line in lines[1:] if ": " in line)
+        if method == "HEAD":
+            return status, b""
         if headers.get("transfer-encoding") == "chunked":
             return status, await self._chunks()
         return status, await self._reader.readexactly(int(headers.get("content-length", "0")))
@@ -81,9 +93,17 @@ class Connection:
 
 
 async def run(
-    base_url: str, workers: int, seconds: float, step: Callable[[Connection, int], Awaitable[bool]]
+    base_url: str,
+    workers: int,
+    seconds: float,
+    step: Callable[[Connection, int], Awaitable[bool]],
+    *,
+    most: int | None = None,
 ) -> Result:
-    """Let each worker repeat `step(connection, worker)` for a while; a step gives True when it did its work."""
+    """Let each worker repeat `step(connection, worker)` for a while, or until `most` steps are done.
+
+    A step gives True when it did its work.
+    """
     times: list[float] = []
     failures = 0
     end = time.perf_counter() + seconds
@@ -91,7 +111,7 @@ async def run(
     async def work(number: int) -> None:
         nonlocal failures
         connection = Connection(base_url)
-        while time.perf_counter() < end:
+        while time.perf_counter() < end and (most is None or len(times) < most):
             start = time.perf_counter()
             good = await step(connection, number)
             times.append(time.perf_counter() - start)
