@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 import orjson
 
-
 _BUFFER = 16 << 20  # a large answer in few reads
 
 
@@ -44,22 +43,31 @@ class Connection:
         self._writer: asyncio.StreamWriter | None = None
 
     async def request(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
-        """Status and body of one exchange."""
-        if self._writer is None:
-            self._reader, self._writer = await asyncio.open_connection(
-                self._host, self._port, limit=_BUFFER
-            )
-        assert self._reader is not None
+        """Status and body of one exchange; sent again if the server had closed the idle connection."""
         data = b"" if body is None else orjson.dumps(body)
         head = (
             f"{method} {self._base}{path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Length: {len(data)}\r\n"
         )
-        self._writer.write(head.encode() + b"Content-Type: application/json\r\n\r\n" + data)
+        message = head.encode() + b"Content-Type: application/json\r\n\r\n" + data
+        fresh = self._writer is None
+        try:
+            return await self._exchange(message, has_body=method != "HEAD")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self.close()
+            if fresh:
+                raise
+            return await self._exchange(message, has_body=method != "HEAD")
+
+    async def _exchange(self, message: bytes, *, has_body: bool) -> tuple[int, bytes]:
+        if self._writer is None:
+            self._reader, self._writer = await asyncio.open_connection(self._host, self._port, limit=_BUFFER)
+        assert self._reader is not None
+        self._writer.write(message)
         raw = await self._reader.readuntil(b"\r\n\r\n")
         lines = raw.decode("latin-1").lower().split("\r\n")
         status = int(lines[0].split()[1])
         headers = dict(line.split(": ", 1) for line in lines[1:] if ": " in line)
-        if method == "HEAD":
+        if not has_body:
             return status, b""
         if headers.get("transfer-encoding") == "chunked":
             return status, await self._chunks()
@@ -80,6 +88,7 @@ class Connection:
         """Drop the connection."""
         if self._writer is not None:
             self._writer.close()
+            self._reader = self._writer = None
 
     async def _chunks(self) -> bytes:
         assert self._reader is not None

@@ -20,12 +20,11 @@ _HEAP = "-Xmx1g"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """A running server: catalog base URL with the prefix, process id, and what tables need to be created there."""
+    """A running server: catalog base URL with the prefix, process id."""
 
     name: str
     base_url: str
     pid: int
-    json_namespace: str = "bench"
 
     def rss_mb(self) -> float:
         """Resident memory of the server's own process."""

@@ -29,6 +29,7 @@ from catalog_server.services.port import InProcessCatalog
 from catalog_server.services.principals import SYSTEM
 from catalog_server.services.stores import Stores
 from catalog_server.services.tables import TableService
+from catalog_server.services.turns import Turns
 from catalog_server.services.views import ViewService
 from catalog_server.settings import Settings, StartError
 from catalog_server.store.engine import Database, choose
@@ -67,6 +68,7 @@ class Platform:
     views: ViewService
     plans: PlanService
     commits: CommitService
+    turns: Turns
     policies: PolicyService
     jobs: JobService
     idempotency: IdempotencyService
@@ -181,7 +183,8 @@ def build(
         queue=limits.commit_queue,
         job_attempts=settings.maintenance.max_attempts,
     )
-    commits = CommitService(database, documents, stores, (clock, ids), threads, commit_limits)
+    turns = Turns(clock, longest_wait_seconds=limits.turn_wait_seconds)
+    commits = CommitService(database, documents, stores, (clock, ids), threads, commit_limits, turns)
     files = MetadataFiles(stores, ids, threads)
     tables = TableService(database, documents, commits, (clock, ids))
     return Platform(
@@ -210,6 +213,7 @@ def build(
             _plan_limits(settings),
         ),
         commits=commits,
+        turns=turns,
         policies=PolicyService(database, documents, clock, allow_unsafe=settings.maintenance.allow_unsafe),
         jobs=JobService(database, clock, max_attempts=settings.maintenance.max_attempts),
         idempotency=IdempotencyService(database, clock, lifetime_ms=limits.idempotency_minutes * _MINUTE_MS),

@@ -140,6 +140,13 @@ class LimitSettings(_Group):
     commit_queue: int = Field(
         256, ge=1, description="Commits that may wait for one table; beyond that they are answered 503."
     )
+    turn_wait_seconds: float = Field(
+        3.0,
+        ge=0,
+        le=30,
+        description="Longest that a load waits for its client's turn to commit, on a table with conflicting commits; "
+        "0: nobody waits.",
+    )
     idempotency_minutes: int = Field(
         30,
         ge=1,

@@ -47,6 +47,11 @@ COMMIT_RACES = Counter(
     "Commit attempts that found the pointer moved and were tried again or given up.",
     registry=REGISTRY,
 )
+LOADS_IN_LINE = Gauge(
+    "frazil_loads_in_line",
+    "Loads that wait for their client's turn on a table with conflicting commits.",
+    registry=REGISTRY,
+)
 DOCUMENT_CACHE_BYTES = Gauge(
     "frazil_document_cache_bytes",
     "Memory taken by table metadata kept between requests, estimated.",

@@ -25,6 +25,7 @@ from catalog_server.services.local_places import refuse_links
 from catalog_server.services.metadata_files import MetadataFiles
 from catalog_server.services.principals import Principal
 from catalog_server.services.stores import Stores
+from catalog_server.services.turns import NOBODY, Turns
 from catalog_server.store import places, pointers, relations, tables
 from catalog_server.store.engine import Database
 from catalog_server.store.namespaces import missing as missing_namespace
@@ -80,6 +81,7 @@ class CommitService:
         time_and_ids: tuple[Clock, Ids],
         threads: Executor,
         limits: CommitLimits,
+        turns: Turns,
     ) -> None:
         self._database = database
         self._documents = documents
@@ -88,6 +90,7 @@ class CommitService:
         self._threads = threads
         self._limits = limits
         self._queues = CommitQueues(max_waiting=limits.queue)
+        self._turns = turns
         self._in_flight = InFlight()
         self._buckets: dict[str, Bucket] = {}  # a bucket is never moved or removed
 
@@ -98,8 +101,12 @@ class CommitService:
         ident: TableIdent,
         requirements: Sequence[JsonObject],
         updates: Sequence[JsonObject],
+        *,
+        caller: str = NOBODY,
     ) -> TableHandle:
         """Apply updates to one table if the requirements hold; the table as it is after that.
+
+        `caller` names the client across its requests, as in `Turns.before_load`.
 
         Raises:
             NoSuchTable: there is none (and the commit does not create it).
@@ -109,13 +116,15 @@ class CommitService:
             Unavailable: certainly not applied.
         """
         change = TableChange(ident=ident, requirements=requirements, updates=updates)
-        return (await self.commit_transaction(principal, bucket, [change]))[0]
+        return (await self.commit_transaction(principal, bucket, [change], caller=caller))[0]
 
     async def commit_transaction(
         self,
         principal: Principal,
         bucket: str,
         changes: Sequence[TableChange],
+        *,
+        caller: str = NOBODY,
     ) -> list[TableHandle]:
         """Apply the changes to all tables, or to none.
 
@@ -128,12 +137,13 @@ class CommitService:
         if len(set(idents)) < len(idents):
             raise Invalid("a transaction must not name a table twice")
         request = _Request(principal=principal, bucket=await self.bucket(bucket), changes=tuple(changes))
-        try:
-            await self._refuse_stale(request)
-        except TableFormatError:
-            COMMITS.labels("refused").inc()
-            raise
-        return await self._to_the_end(self._commit(request))
+        with self._turns.committing(bucket, idents, caller):
+            try:
+                await self._refuse_stale(request)
+            except TableFormatError:
+                COMMITS.labels("refused").inc()
+                raise
+            return await self._to_the_end(self._commit(request))
 
     async def create(
         self,

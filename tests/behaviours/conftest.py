@@ -11,7 +11,7 @@ from catalog_server.bootstrap import Platform, build
 from catalog_server.services.handles import TableHandle
 from catalog_server.services.principals import ANONYMOUS
 from catalog_server.settings import load
-from table_format.clock import SystemClock
+from table_format.clock import Clock, SystemClock
 from table_format.ident import Namespace, TableIdent
 from table_format.io.faults import Failing, Rule
 from table_format.io.memory import MemoryObjectStore
@@ -34,7 +34,13 @@ def faults() -> list[Rule]:
 
 
 @pytest.fixture
-def start(tmp_path: Path, memory: MemoryObjectStore, faults: list[Rule]) -> Starter:
+def clock() -> Clock:
+    """The platforms' clock; a module that moves time by hand gives its own."""
+    return SystemClock()
+
+
+@pytest.fixture
+def start(tmp_path: Path, memory: MemoryObjectStore, faults: list[Rule], clock: Clock) -> Starter:
     """Starts platforms on the same database and store, as several processes would be."""
 
     @asynccontextmanager
@@ -51,7 +57,7 @@ def start(tmp_path: Path, memory: MemoryObjectStore, faults: list[Rule]) -> Star
         )
         failing = Failing(memory, faults)
         failing.rules = faults
-        platform = build(settings, store_for=lambda _: failing)
+        platform = build(settings, clock=clock, store_for=lambda _: failing)
         await platform.start()
         try:
             yield platform

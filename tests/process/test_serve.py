@@ -203,7 +203,31 @@ def test_writers_on_two_api_processes_lose_nothing_either(tmp_path: Path) -> Non
     check_chain(snapshots, {writer * 1000 + number for writer in range(1, 9) for number in range(1, 6)})
 
 
-def append_all(server: Server, writers: int, appends: int) -> tuple[list[int], list[dict[str, int]]]:
+def test_32_writers_of_one_table_need_no_more_than_the_default_retry(tmp_path: Path) -> None:
+    writers, appends = 32, 6
+    with serving(tmp_path) as server:
+        statuses, snapshots = append_all(server, writers, appends, wait=default_wait)
+    assert statuses.count(200) == writers * appends
+    check_chain(snapshots, {writer * 1000 + number for writer in range(1, 33) for number in range(1, 7)})
+
+
+def default_wait(attempt: int) -> float:
+    """Seconds before a further attempt, as Iceberg's clients wait by default.
+
+    Raises:
+        AssertionError: they would have given up.
+    """
+    assert attempt <= 4, "a commit failed for good"
+    return 0.1 * 2 ** (attempt - 1) * random.uniform(1, 1.1)
+
+
+def impatient_wait(attempt: int) -> float:
+    return random.uniform(0, min(0.02 * 2**attempt, 1.0))
+
+
+def append_all(
+    server: Server, writers: int, appends: int, wait: Callable[[int], float] = impatient_wait
+) -> tuple[list[int], list[dict[str, int]]]:
     """Every writer appends until its appends are in, as clients do: load, commit, on 409 load again."""
     create_namespace(server, "db")
     base = f"{server.iceberg}/v1/default/namespaces/db/tables"
@@ -228,7 +252,7 @@ def append_all(server: Server, writers: int, appends: int) -> tuple[list[int], l
                     if answer.status_code == 200:
                         break
                     attempt += 1
-                    time.sleep(random.uniform(0, min(0.02 * 2**attempt, 1.0)))
+                    time.sleep(wait(attempt))
 
     threads = [threading.Thread(target=write, args=(writer,)) for writer in range(1, writers + 1)]
     for thread in threads:

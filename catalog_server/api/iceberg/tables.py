@@ -3,6 +3,7 @@
 import structlog
 from starlette.responses import Response
 
+from catalog_server.api.callers import caller_of
 from catalog_server.api.iceberg.call import Call, json_answer, no_content
 from catalog_server.api.iceberg.load_result import (
     ALL,
@@ -51,6 +52,7 @@ async def load_table(call: Call) -> Response:
     """A table's metadata; 304 from the pointer alone when the client has this version."""
     snapshots = call.query.choice("snapshots", ALL, REFS)
     ident = call.table
+    await call.platform.turns.before_load(call.bucket, ident, caller_of(call.request))
     known = call.request.headers.getlist("if-none-match")
     if known:
         row = await call.platform.tables.pointer(call.principal, call.bucket, ident)
@@ -76,6 +78,7 @@ async def commit_table(call: Call) -> Response:
         call.table,
         objects(call.body, "requirements"),
         objects(call.body, "updates"),
+        caller=caller_of(call.request),
     )
     return await load_result(call, handle)
 
