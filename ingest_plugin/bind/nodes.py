@@ -14,6 +14,7 @@ import pyarrow as pa
 from ingest_plugin.bind.coerce import Coercion, Mismatch, coercion, mismatch
 from ingest_plugin.bind.columns import columns_of, is_blank, resolve
 from ingest_plugin.decode.values import Row
+from table_format.errors import Unsupported
 from table_format.jsontypes import JsonObject
 from table_format.schema.arrow import ArrowArray, ArrowType, arrow_primitive
 from table_format.schema.types import JsonType, parse_primitive
@@ -216,7 +217,15 @@ def node_of(json_type: JsonType, *, trusted: bool) -> Node:
 
 
 def struct_node(json_type: JsonObject, *, trusted: bool) -> StructNode:
-    """The node for a struct or a whole schema."""
+    """The node for a struct or a whole schema.
+
+    Raises:
+        Unsupported: a type that cannot be written, or a field with a write default: here a field that a record leaves
+            out looks like one that is null.
+    """
+    for field in json_type["fields"]:
+        if field.get("write-default") is not None:
+            raise Unsupported(f"column '{field['name']}' has a write-default, which ingest cannot fill in")
     fields = {field["name"]: node_of(field["type"], trusted=trusted) for field in json_type["fields"]}
     arrow = pa.struct([pa.field(name, node.arrow) for name, node in fields.items()])
     required = frozenset(field["name"] for field in json_type["fields"] if field.get("required", False))

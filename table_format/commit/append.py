@@ -49,7 +49,7 @@ def append(
 
     Raises:
         Invalid: a file is not a data file, is given twice or names an unknown spec.
-        Unsupported: the table's format version cannot be written.
+        Unsupported: the table is encrypted.
     """
     check_files(table.metadata, files)
     changes = Changes()

@@ -22,6 +22,7 @@ from table_format.manifest.write import write_manifest
 from table_format.metadata.document import TableMetadata
 
 _ID_TRIES = 100
+ENCRYPTION_PROPERTY = "encryption.key-id"
 MAX_ENTRIES = 10_000
 """Entries in one new manifest; a reader that prunes by partition summary wants them small."""
 
@@ -46,6 +47,18 @@ def unused_snapshot_id(metadata: TableMetadata, ids: Ids) -> int:
     raise Internal("no unused snapshot id was drawn: the source of ids repeats itself")
 
 
+def check_writable(table: LoadedTable) -> None:
+    """Refuse a table to which no snapshot can be added here.
+
+    Raises:
+        Unsupported: its files are encrypted.
+    """
+    metadata = table.metadata
+    head = metadata.current_snapshot or {}
+    if head.get("key-id") is not None or metadata.properties.get(ENCRYPTION_PROPERTY):
+        raise Unsupported(f"table {table.ident} is encrypted: its files can be neither read nor written here")
+
+
 class SnapshotProducer:
     """One attempt at one snapshot; use as a context manager around everything up to `finish`."""
 
@@ -53,14 +66,10 @@ class SnapshotProducer:
         """Draw ids and the sequence number.
 
         Raises:
-            Unsupported: the table's format version cannot be written.
+            Unsupported: the table cannot be written.
         """
         metadata = table.metadata
-        if metadata.format_version > 2:
-            raise Unsupported(
-                f"table {table.ident} has format version {metadata.format_version}: "
-                "only versions 1 and 2 can be written"
-            )
+        check_writable(table)
         self.store = store
         self.metadata = metadata
         self.snapshot_id = unused_snapshot_id(metadata, ids)
@@ -137,20 +146,26 @@ class SnapshotProducer:
         summary = summarise(operation, changes, self._parent_summary(), extra=extra, recount=recount)
         path = metadata_path(self.metadata, f"snap-{self.snapshot_id}-1-{self._uuid}.avro")
         self._written.append(path)
-        write_manifest_list(
+        version = self.metadata.format_version
+        first_row_id = self.metadata.next_row_id if version > 2 else None
+        added_rows = write_manifest_list(
             self.store,
             path,
             manifests,
-            format_version=self.metadata.format_version,
+            format_version=version,
             snapshot_id=self.snapshot_id,
             parent_snapshot_id=self.parent_id,
             sequence_number=self.sequence_number,
+            first_row_id=first_row_id,
         )
+        snapshot = self._snapshot(path, summary)
+        if first_row_id is not None:
+            snapshot |= {"first-row-id": first_row_id, "added-rows": added_rows}
         self._finished = True
         main = {**self.metadata.refs.get(MAIN, {"type": "branch"}), "snapshot-id": self.snapshot_id}
         return Change(
             updates=[
-                {"action": "add-snapshot", "snapshot": self._snapshot(path, summary)},
+                {"action": "add-snapshot", "snapshot": snapshot},
                 {"action": "set-snapshot-ref", "ref-name": MAIN, **main},
             ],
             requirements=[*assert_same_table(self.metadata), assert_ref(MAIN, self.parent_id)],

@@ -16,7 +16,7 @@ from table_format.commit.change import Change
 from table_format.commit.producer import SnapshotProducer
 from table_format.commit.summary import Changes, Operation, carried_ingest_keys
 from table_format.commit.tree import HeadTree, NextTree, TreeCache, file_key, scopes_of
-from table_format.errors import Invalid
+from table_format.errors import Invalid, Unsupported
 from table_format.io.store import ObjectStore
 from table_format.manifest.entries import DataFile, ManifestContent, ManifestEntry, ManifestFile, Status
 from table_format.metadata.document import TableMetadata
@@ -55,6 +55,11 @@ def rewrite(
     _check_groups(table.metadata, groups)
     if not groups:
         return None, []
+    if table.metadata.format_version > 2:
+        raise Unsupported(
+            f"table {table.ident} has format version {table.metadata.format_version}: its rows have ids, which a "
+            "rewrite would not keep"
+        )
     tree = HeadTree(store, table.metadata, cache if cache is not None else TreeCache())
     accepted: list[RewriteGroup] = []
     dropped: list[RewriteGroup] = []

@@ -162,6 +162,11 @@ _EQUALITY_IDS = Column(
     doc="Equality comparison field IDs",
 )
 _SORT_ORDER = _long(140, "sort_order_id", "Sort order ID", kind="int")
+_FIRST_ROW_ID = _long(142, "first_row_id", "Starting row ID to assign to new rows")
+_VECTOR = (
+    _long(144, "content_offset", "The offset in the file where the content starts"),
+    _long(145, "content_size_in_bytes", "The length of referenced content stored in the file"),
+)
 _REFERENCED = Column(
     id=143,
     name="referenced_data_file",
@@ -185,9 +190,8 @@ def data_file_columns(
     )
     if format_version == 1:
         return (*_FILE_HEAD, partition, *_FILE_SIZES, _BLOCK_SIZE, *_METRICS, _SORT_ORDER)
-    return (
-        _CONTENT, *_FILE_HEAD, partition, *_FILE_SIZES, *_METRICS, _EQUALITY_IDS, _SORT_ORDER, _REFERENCED
-    )  # fmt: skip
+    tail = (_REFERENCED,) if format_version == 2 else (_FIRST_ROW_ID, _REFERENCED, *_VECTOR)
+    return (_CONTENT, *_FILE_HEAD, partition, *_FILE_SIZES, *_METRICS, _EQUALITY_IDS, _SORT_ORDER, *tail)
 
 
 def entry_schema(format_version: int, columns: Sequence[Column]) -> JsonObject:
@@ -246,7 +250,7 @@ _SUMMARY: JsonObject = {
 
 def list_columns(format_version: int) -> tuple[Column, ...]:
     """The columns of `manifest_file`, the record of a manifest list."""
-    strict = format_version > 1
+    strict, rows = format_version > 1, format_version > 2
     numbers = (
         _long(517, "content", "Contents of the manifest: 0=data, 1=deletes", required=True, kind="int"),
         _long(515, "sequence_number", "Sequence number when the manifest was added", required=True),
@@ -301,6 +305,11 @@ def list_columns(format_version: int) -> tuple[Column, ...]:
             type="bytes",
             write=encode.write_bytes,
             doc="Encryption key metadata blob",
+        ),
+        *(
+            (_long(520, "first_row_id", "Starting row ID to assign to new rows in ADDED data files"),)
+            if rows
+            else ()
         ),
     )
 

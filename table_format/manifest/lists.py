@@ -63,7 +63,7 @@ def _manifest_file(values: dict[str, Any], location: str) -> ManifestFile:
     return ManifestFile(content=ManifestContent(content), **known)
 
 
-def write_manifest_list(
+def write_manifest_list(  # noqa: PLR0913 - each is one fact of the header
     store: ObjectStore,
     location: str,
     manifests: Sequence[ManifestFile],
@@ -72,25 +72,34 @@ def write_manifest_list(
     snapshot_id: int,
     parent_snapshot_id: int | None,
     sequence_number: int,
-) -> None:
+    first_row_id: int | None = None,
+) -> int:
     """Write the list; manifests of this commit get its sequence number.
+
+    From format version 3 on, data manifests without row ids get theirs from `first_row_id` on, the table's next one.
+    The result is how many row ids are used up by that.
 
     Raises:
         AlreadyExists: there is a file of that name.
         Invalid: the manifests cannot all be in one list.
         Unsupported: the format version is not written here.
     """
-    if format_version not in (1, 2):
-        raise Unsupported(f"manifest lists of format version {format_version} are not written; use version 2")
+    if format_version not in (1, 2, 3):
+        raise Unsupported(f"manifest lists of format version {format_version} are not written; use version 3")
+    if (first_row_id is None) == (format_version > 2):
+        raise Invalid("a manifest list has a first row id from format version 3 on, and must have one")
     _check_distinct(manifests, location)
     columns = list_columns(format_version)
     write = encode.record([column.writer() for column in columns])
     block = bytearray()
+    next_row_id = first_row_id
     for manifest in manifests:
         if format_version == 1:
             ready = _for_v1(manifest)
         else:
             ready = _for_v2(store, manifest, snapshot_id=snapshot_id, sequence_number=sequence_number)
+        if next_row_id is not None:
+            ready, next_row_id = _with_row_ids(ready, next_row_id)
         try:
             write(block, ready)
         except (TypeError, ValueError, AttributeError) as error:
@@ -99,10 +108,23 @@ def write_manifest_list(
         "snapshot-id": str(snapshot_id),
         "parent-snapshot-id": "null" if parent_snapshot_id is None else str(parent_snapshot_id),
         **({"sequence-number": str(sequence_number)} if format_version > 1 else {}),
+        **({} if first_row_id is None else {"first-row-id": str(first_row_id)}),
         "format-version": str(format_version),
     }
     blocks = [(len(manifests), bytes(block))] if manifests else []
     store.put(location, build_container(list_schema(columns), meta, blocks), if_absent=True)
+    return (next_row_id or 0) - (first_row_id or 0)
+
+
+def _with_row_ids(manifest: ManifestFile, next_row_id: int) -> tuple[ManifestFile, int]:
+    """The manifest with ids for all rows that it may give ids to, and the next free id.
+
+    Existing files count too: those of a table that was upgraded have none, and which do is not known here.
+    """
+    if manifest.content is not ManifestContent.DATA or manifest.first_row_id is not None:
+        return manifest, next_row_id
+    rows = (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
+    return replace(manifest, first_row_id=next_row_id), next_row_id + rows
 
 
 def _check_distinct(manifests: Sequence[ManifestFile], location: str) -> None:

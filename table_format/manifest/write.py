@@ -60,8 +60,8 @@ def write_manifest(
         Unsupported: the table's format version is not written here.
     """
     version = metadata.format_version
-    if version not in (1, 2):
-        raise Unsupported(f"manifests of format version {version} are not written; use version 2")
+    if version not in (1, 2, 3):
+        raise Unsupported(f"manifests of format version {version} are not written; use version 3")
     _check(entries, location, version=version, spec_id=spec_id, content=content, snapshot_id=snapshot_id)
     columns = partition_columns(metadata, spec_id)
     fields = avro_fields(columns)
@@ -134,7 +134,11 @@ def _check(
     live: set[tuple[str, int | None]] = set()
     for entry in entries:
         file = entry.data_file
-        fault = _file_fault(file, spec_id, content) or _number_fault(entry, version, snapshot_id)
+        fault = (
+            _file_fault(file, spec_id, content)
+            or _vector_fault(file, version)
+            or _number_fault(entry, version, snapshot_id)
+        )
         if entry.status is not Status.DELETED:
             # Deletion vectors share a file and differ by their place in it.
             key = (file.file_path, file.content_offset)
@@ -149,12 +153,21 @@ def _file_fault(file: DataFile, spec_id: int, content: ManifestContent) -> str |
         return f"belongs to partition spec {file.spec_id}, the manifest to {spec_id}"
     if (file.content is Content.DATA) != (content is ManifestContent.DATA):
         return f"holds {file.content.name}, the manifest {content.name}"
-    if file.content_offset is not None or file.content_size_in_bytes is not None:
-        return "is a deletion vector, which needs format version 3"
     if file.content is Content.EQUALITY_DELETES and not file.equality_ids:
         return "has equality deletes without equality ids"
     if not file.file_path or file.record_count < 0 or file.file_size_in_bytes < 0:
         return "has no path, or a size below nought"
+    return None
+
+
+def _vector_fault(file: DataFile, version: int) -> str | None:
+    place = (file.content_offset, file.content_size_in_bytes)
+    if place == (None, None):
+        return None
+    if version < 3:
+        return "is a deletion vector, which needs format version 3"
+    if None in place or file.content is not Content.POSITION_DELETES or not file.referenced_data_file:
+        return "is a deletion vector without its place in the file, or without its data file"
     return None
 
 

@@ -67,6 +67,11 @@ class TableMetadata:
         return cast("int", self.document.get("last-sequence-number", 0))
 
     @property
+    def next_row_id(self) -> int:
+        """The first row id that no row has; 0 before format version 3."""
+        return cast("int", self.document.get("next-row-id", 0))
+
+    @property
     def last_column_id(self) -> int:
         """Highest assigned field id."""
         return cast("int", self.document["last-column-id"])

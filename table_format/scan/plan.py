@@ -7,7 +7,7 @@ read once per call, or once per `ManifestCache` when the caller keeps one.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from table_format.errors import Invalid
+from table_format.errors import Invalid, Unsupported
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import ManifestContent, ManifestEntry, ManifestFile, Status
@@ -77,7 +77,10 @@ def snapshot_manifests(store: ObjectStore, snapshot: JsonObject) -> list[Manifes
     Raises:
         NoSuchFile: the manifest list is gone.
         Invalid: the snapshot names neither a list nor manifests.
+        Unsupported: the list is encrypted.
     """
+    if snapshot.get("key-id") is not None:
+        raise Unsupported(f"the manifest list of snapshot {snapshot['snapshot-id']} is encrypted")
     location, embedded = snapshot.get("manifest-list"), snapshot.get("manifests")
     if isinstance(location, str):
         return read_manifest_list(store, location)

@@ -659,6 +659,55 @@ def test_a_table_that_exists_with_other_partitioning_is_used_as_it_is() -> None:
     assert lab.values("a") == [1, 2]
 
 
+def upgraded(lab: Lab, *columns: dict[str, Any]) -> None:
+    """Make the table one of format version 3, with more columns."""
+    metadata = lab.table().metadata
+    schema = metadata.schema()
+    added = [{"id": metadata.last_column_id + 1, "required": False, **column} for column in columns]
+    updates: list[Any] = [
+        {"action": "upgrade-format-version", "format-version": 3},
+        {"action": "add-schema", "schema": {**schema, "fields": [*schema["fields"], *added]}},
+        {"action": "set-current-schema", "schema-id": -1},
+    ]
+    lab.catalog.commit(lab.table().ident, [], updates)
+
+
+def test_rows_of_a_v3_table_get_ids() -> None:
+    lab = Lab()
+    lab.json({"a": 1}, {"a": 2})
+    lab.run()
+    upgraded(lab)
+    for number in (3, 4):
+        lab.json({"a": number})
+        assert lab.run().stopped == {}
+    metadata = lab.table().metadata
+    found = [
+        (task.entry.data_file.first_row_id, task.entry.data_file.record_count)
+        for task in snapshot_files(lab.store, metadata).tasks
+    ]
+    assert sorted(found, key=str) == [(0, 1), (1, 2), (3, 1)]
+    assert metadata.next_row_id == 4
+    assert lab.values("a") == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        ({"name": "v", "type": "variant"}, "variant"),
+        ({"name": "g", "type": "geometry"}, "geometry"),
+        ({"name": "d", "type": "int", "write-default": 5}, "column 'd' has a write-default"),
+    ],
+)
+def test_a_v3_column_that_can_not_be_written_stops(column: dict[str, Any], reason: str) -> None:
+    lab = Lab()
+    lab.json({"a": 1})
+    lab.run()
+    upgraded(lab, column)
+    lab.json({"a": 2})
+    assert reason in stopped(lab)
+    assert lab.summary()["total-records"] == "1"
+
+
 def test_one_topics_trouble_is_its_own() -> None:
     lab = Lab(**{"errors.tolerance": "none"})
     lab.cluster.create("other", 2)

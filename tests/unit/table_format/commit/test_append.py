@@ -1,5 +1,6 @@
 import pytest
 
+from table_format.catalog import LoadedTable
 from table_format.commit.append import append
 from table_format.commit.change import Change
 from table_format.errors import AlreadyExists, Invalid, Unavailable, Unsupported
@@ -158,10 +159,94 @@ def test_v1_table_has_no_sequence_numbers() -> None:
     assert len(lake.rows()) == 2
 
 
-def test_v3_table_is_refused(lake: Lake) -> None:
+def row_ids(lake: Lake) -> dict[str, int | None]:
+    """Of each live file, the id of its first row."""
+    return {task.entry.data_file.file_path: task.entry.data_file.first_row_id for task in lake.tasks()}
+
+
+def v3_lake() -> Lake:
+    return Lake(MemoryObjectStore(ManualClock()), **{"format-version": "3"})
+
+
+def test_v3_rows_have_ids() -> None:
+    lake = v3_lake()
+    first = lake.append_rows({"id": 1, "name": "a"}, {"id": 2, "name": "b"})
+    second = lake.append_rows({"id": 3, "name": "c"})
+    assert row_ids(lake) == {first.file_path: 0, second.file_path: 2}
+    assert [(s["first-row-id"], s["added-rows"]) for s in lake.metadata.snapshots] == [(0, 2), (2, 1)]
+    assert lake.metadata.next_row_id == 3
+
+
+def test_v3_append_without_rows_uses_no_ids() -> None:
+    lake = v3_lake()
+    lake.append_rows({"id": 1, "name": "a"})
+    lake.append(k="v")
+    assert [(s["first-row-id"], s["added-rows"]) for s in lake.metadata.snapshots] == [(0, 1), (1, 0)]
+
+
+def test_v3_retry_takes_the_ids_that_are_free_then() -> None:
+    """The file of the commit that lost the race starts after the rows of the one that won."""
+    lake = v3_lake()
+    files = [lake.data_file([{"id": 1, "name": "a"}] * rows) for rows in (3, 4)]
+    raced = False
+
+    def build(table: LoadedTable) -> Change:
+        nonlocal raced
+        change = append(lake.store, table, files[:1], summary={}, clock=lake.clock, ids=lake.ids)
+        if not raced:
+            raced = True
+            lake.append(files[1])
+        return change
+
+    lake.commit(build)
+    assert row_ids(lake) == {files[1].file_path: 0, files[0].file_path: 4}
+    assert lake.metadata.next_row_id == 7
+
+
+def test_v3_merged_manifests_keep_the_ids_of_rows() -> None:
+    lake = v3_lake()
+    for number in range(4):
+        lake.append_rows({"id": number, "name": "a"})
+    before = row_ids(lake)
+    lake.append(merge_min=1)
+    assert len(manifests_of(lake)) == 1
+    assert row_ids(lake) == before
+    assert sorted(before.values(), key=str) == [0, 1, 2, 3]
+    last = lake.append_rows({"id": 9, "name": "z"})
+    assert row_ids(lake)[last.file_path] == lake.metadata.next_row_id - 1 >= 4
+
+
+def test_rows_of_an_upgraded_table_get_ids_with_the_next_commit(lake: Lake) -> None:
+    first = lake.append_rows({"id": 1, "name": "a"}, {"id": 2, "name": "b"})
     lake.catalog.commit(IDENT, [], [{"action": "upgrade-format-version", "format-version": 3}])
-    with pytest.raises(Unsupported, match="format version 3"):
+    assert row_ids(lake) == {first.file_path: None}
+    second = lake.append_rows({"id": 3, "name": "c"})
+    found = row_ids(lake)
+    assert sorted(found) == [first.file_path, second.file_path]
+    assert found == {second.file_path: 0, first.file_path: 1}
+    assert lake.metadata.next_row_id == 3
+    lake.append(merge_min=1)
+    assert row_ids(lake) == found
+
+
+def test_encrypted_table_is_refused() -> None:
+    lake = Lake(MemoryObjectStore(ManualClock()), **{"format-version": "3", "encryption.key-id": "k"})
+    with pytest.raises(Unsupported, match=r"table db\.t is encrypted"):
         lake.append()
+
+
+def test_table_with_an_encrypted_manifest_list_is_refused() -> None:
+    lake = v3_lake()
+    lake.append_rows({"id": 1, "name": "a"})
+    head = lake.metadata.current_snapshot
+    assert head is not None
+    encrypted = {**head, "snapshot-id": 99, "sequence-number": 2, "first-row-id": 1, "key-id": "k1"}
+    ref = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 99}
+    lake.catalog.commit(IDENT, [], [{"action": "add-snapshot", "snapshot": encrypted}, ref])
+    with pytest.raises(Unsupported, match="is encrypted"):
+        lake.append()
+    with pytest.raises(Unsupported, match="snapshot 99 is encrypted"):
+        lake.tasks()
 
 
 def test_files_that_would_corrupt_the_table_are_refused(lake: Lake) -> None:

@@ -500,7 +500,7 @@ def test_v3_table_is_refused(lake: Lake) -> None:
     lake.append_rows(row(1))
     group = lake.group()
     lake.catalog.commit(IDENT, [], [{"action": "upgrade-format-version", "format-version": 3}])
-    with pytest.raises(Unsupported):
+    with pytest.raises(Unsupported, match="its rows have ids"):
         lake.rewrite(group)
 
 

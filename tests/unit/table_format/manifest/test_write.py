@@ -66,9 +66,14 @@ def write(
 
 
 def write_list(
-    store: MemoryObjectStore, manifests: list[ManifestFile], *, version: int = 2, sequence_number: int = 8
-) -> None:
-    write_manifest_list(
+    store: MemoryObjectStore,
+    manifests: list[ManifestFile],
+    *,
+    version: int = 2,
+    sequence_number: int = 8,
+    first_row_id: int | None = None,
+) -> int:
+    return write_manifest_list(
         store,
         LIST,
         manifests,
@@ -76,6 +81,7 @@ def write_list(
         snapshot_id=SNAPSHOT,
         parent_snapshot_id=None,
         sequence_number=sequence_number,
+        first_row_id=first_row_id,
     )
 
 
@@ -375,11 +381,61 @@ def test_v1_holds_neither_deletes_nor_sequence_numbers() -> None:
     )
 
 
-def test_v3_is_not_written() -> None:
-    with pytest.raises(Unsupported, match="version 3"):
-        write([added(new_file())], metadata=new_metadata(version=3))
-    with pytest.raises(Unsupported, match="version 3"):
-        write_list(new_store(), [], version=3)
+def test_versions_that_nobody_knows_are_not_written() -> None:
+    unknown = TableMetadata({**METADATA.document, "format-version": 4})
+    with pytest.raises(Unsupported, match="version 4"):
+        write([added(new_file())], metadata=unknown)
+    with pytest.raises(Unsupported, match="version 4"):
+        write_list(new_store(), [], version=4)
+
+
+def test_v3_data_manifests_get_row_ids_in_their_order() -> None:
+    store, v3 = new_store(), new_metadata(version=3)
+    fresh = write(
+        [added(new_file("a", record_count=10)), added(new_file("b", record_count=5))],
+        store=store,
+        metadata=v3,
+        path="memory://t/1.avro",
+    )
+    merged = write(
+        [kept(new_file("c", record_count=7, first_row_id=40)), kept(new_file("d", record_count=1))],
+        store=store,
+        metadata=v3,
+        path="memory://t/2.avro",
+    )
+    old = replace(fresh, path="memory://t/old.avro", first_row_id=3, sequence_number=1, min_sequence_number=1)
+    deletes = write(
+        [added(new_file("e", content=Content.POSITION_DELETES))],
+        store=store,
+        metadata=v3,
+        content=ManifestContent.DELETES,
+        path="memory://t/3.avro",
+    )
+    assert write_list(store, [fresh, old, deletes, merged], version=3, first_row_id=1000) == 10 + 5 + 7 + 1
+    header = avro(store, LIST).metadata
+    assert (header["format-version"], header["first-row-id"]) == ("3", "1000")
+    listed = read_manifest_list(store, LIST)
+    assert [one.first_row_id for one in listed] == [1000, 3, None, 1015]
+    entries = [entry for one in (listed[0], listed[3]) for entry in read_manifest(store, one, v3)]
+    assert [entry.data_file.first_row_id for entry in entries] == [1000, 1010, 40, 1015]
+
+
+def test_row_ids_belong_to_v3_and_only_there() -> None:
+    for version, first_row_id in ((2, 0), (3, None)):
+        with pytest.raises(Invalid, match="first row id"):
+            write_list(new_store(), [], version=version, first_row_id=first_row_id)
+
+
+def test_v3_holds_deletion_vectors() -> None:
+    store, v3 = new_store(), new_metadata(version=3)
+    place = {"referenced_data_file": "file:///d", "content_offset": 4, "content_size_in_bytes": 40}
+    vector = new_file("v.puffin", content=Content.POSITION_DELETES, file_format="PUFFIN", **place)
+    manifest = write([added(vector)], store=store, metadata=v3, content=ManifestContent.DELETES)
+    [entry] = read_manifest(store, replace(manifest, sequence_number=1), v3)
+    assert entry.data_file == vector
+    for lacking in place:
+        with pytest.raises(Invalid, match="deletion vector without"):
+            write([added(replace(vector, **{lacking: None}))], metadata=v3, content=ManifestContent.DELETES)
 
 
 def test_an_unknown_transform_is_not_written() -> None:
