@@ -20,7 +20,7 @@ MAX_DEPTH = 100
 MAX_PREDICATES = 20_000
 MAX_LITERALS = 100_000
 
-Literal: TypeAlias = "bool | int | float | str"
+Literal: TypeAlias = bool | int | float | str
 
 
 class Operation(StrEnum):
@@ -116,7 +116,7 @@ class Predicate:
     values: tuple[Literal, ...] = ()
 
 
-Expression: TypeAlias = "Constant | And | Or | Not | Predicate"
+Expression: TypeAlias = Constant | And | Or | Not | Predicate
 
 TRUE = Constant(value=True)
 FALSE = Constant(value=False)
@@ -364,7 +364,7 @@ def _shown(json: object) -> str:
     return text if len(text) <= 100 else f"{text[:100]}…"
 
 
-def expression_json(expression: Expression) -> "JsonObject | bool":
+def expression_json(expression: Expression) -> JsonObject | bool:
     """The expression in the wording that every released client reads, chains as balanced trees of pairs."""
     if isinstance(expression, Constant):
         return expression.value

@@ -7,6 +7,7 @@ largest manifest and the deletes that concern its files; never by the size of th
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from table_format.errors import Invalid
 from table_format.io.store import ObjectStore
@@ -15,6 +16,7 @@ from table_format.manifest.entries import ManifestContent, ManifestEntry, Manife
 from table_format.manifest.read import count_entries, iterate_manifest
 from table_format.metadata.document import TableMetadata
 from table_format.scan.expressions import Expression
+from table_format.scan.matching import Matcher
 from table_format.scan.page_deletes import deletes_of
 from table_format.scan.plan import holds_no_live_file, snapshot_manifests
 from table_format.scan.request import (
@@ -84,18 +86,21 @@ class Scan:
     data_manifests: tuple[ManifestFile, ...]
     delete_manifests: tuple[ManifestFile, ...]
     stats_field_ids: frozenset[int]
+    matcher: Matcher
     appended_by: frozenset[int] | None = None
     """Of a range: the snapshots whose added files are wanted; None for a whole snapshot."""
 
     def concerns(self, manifest: ManifestFile) -> bool:
         """Whether a data manifest may hold files of this scan, by what its manifest list says."""
-        if self.appended_by is not None:
-            return manifest.added_snapshot_id in self.appended_by and manifest.added_files_count != 0
-        return not holds_no_live_file(manifest)
+        if self.appended_by is None:
+            empty = holds_no_live_file(manifest)
+        else:
+            empty = manifest.added_snapshot_id not in self.appended_by or manifest.added_files_count == 0
+        return not empty and self.matcher.manifest_may_match(manifest)
 
     @property
     def live_files(self) -> int:
-        """At most so many data files are in the manifests that concern the scan (exact without a filter)."""
+        """How many data files are in the manifests that concern the scan: without a filter, those of the scan."""
         counted = [manifest for manifest in self.data_manifests if self.concerns(manifest)]
         added = sum(manifest.added_files_count or 0 for manifest in counted)
         if self.appended_by is not None:
@@ -160,6 +165,7 @@ def open_scan(store: ObjectStore, metadata: TableMetadata, request: ScanRequest)
     schema = wanted_schema(metadata, request, snapshot)
     check_selected(metadata, request, schema, snapshot)
     stats = stats_field_ids(request, schema)
+    matcher = Matcher(metadata, request.filter, schema, case_sensitive=request.case_sensitive)
     appended: frozenset[int] | None = None
     manifests: list[ManifestFile] = []
     if request.start_snapshot_id is not None and snapshot is not None:
@@ -180,6 +186,7 @@ def open_scan(store: ObjectStore, metadata: TableMetadata, request: ScanRequest)
             each for each in counted if each.content is ManifestContent.DELETES and appended is None
         ),
         stats_field_ids=stats,
+        matcher=matcher,
         appended_by=appended,
     )
 
@@ -210,27 +217,25 @@ def plan_page(store: ObjectStore, scan: Scan, page: ScanPage) -> Iterator[Planne
     """
     if page.last_manifest >= len(scan.data_manifests):
         raise Invalid("the page is not one of this scan: the scan has fewer manifests")
-    entries = list(_page_entries(store, scan, page))
-    index = deletes_of(store, scan.metadata, scan.delete_manifests, entries)
-    for entry in entries:
-        yield PlannedFile(entry=entry, deletes=index.applying_to(entry), residual=scan.request.filter)
+    found = list(_page_files(store, scan, page))
+    index = deletes_of(store, scan.metadata, scan.delete_manifests, [entry for entry, _ in found])
+    for entry, residual in found:
+        yield PlannedFile(entry=entry, deletes=index.applying_to(entry), residual=residual)
 
 
-def _page_entries(store: ObjectStore, scan: Scan, page: ScanPage) -> Iterator[ManifestEntry]:
+def _page_files(store: ObjectStore, scan: Scan, page: ScanPage) -> Iterator[tuple[ManifestEntry, Expression]]:
     for number in range(page.first_manifest, page.last_manifest + 1):
         manifest = scan.data_manifests[number]
         if not scan.concerns(manifest):
             continue
         start = page.first_entry if number == page.first_manifest else 0
         end = page.end_entry if number == page.last_manifest else None
-        left = None if end is None else end - start
-        for entry in iterate_manifest(store, manifest, scan.metadata, start=start):
-            if left is not None:
-                if left <= 0:
-                    break
-                left -= 1
+        entries = iterate_manifest(store, manifest, scan.metadata, start=start)
+        for entry in islice(entries, None if end is None else end - start):
             if _wanted(scan, entry):
-                yield entry
+                residual = scan.matcher.file_residual(entry.data_file)
+                if residual is not None:
+                    yield entry, residual
 
 
 def _wanted(scan: Scan, entry: ManifestEntry) -> bool:

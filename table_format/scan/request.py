@@ -151,7 +151,7 @@ class Names:
             self._by_path.setdefault(self._key(view.path), []).append(view)
 
     def _key(self, name: str) -> str:
-        return name if self._case_sensitive else name.casefold()
+        return name if self._case_sensitive else name.lower()
 
     def find(self, name: str) -> FieldView | None:
         """The column of that name, or None.

@@ -15,8 +15,8 @@ import pyarrow as pa
 from table_format.errors import Invalid, Unsupported
 from table_format.manifest.entries import PartitionValue
 from table_format.schema.arrow import ArrowArray, ArrowType, arrow_primitive, compute, kinds
+from table_format.schema.murmur import hash_bytes, hash_longs, murmur3
 from table_format.schema.types import Primitive
-from table_format.write.murmur import hash_bytes, hash_longs, murmur3
 
 _WIDTH = re.compile(r"(bucket|truncate)\[\s*(\d{1,10})\s*\]", re.ASCII)
 _PLAIN = ("identity", "year", "month", "day", "hour", "void")

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from table_format.errors import Invalid, Unsupported
+from table_format.schema.murmur import hash_bytes, hash_longs, murmur3
 from table_format.schema.types import parse_primitive
-from table_format.write.murmur import hash_bytes, hash_longs, murmur3
 from table_format.write.partition import partition_batch, partition_path
 from table_format.write.transforms import Transform, parse_transform, transformed, unscaled_bytes
 
