@@ -18,7 +18,16 @@ from table_format.scan.literals import convert
 from table_format.scan.planning import PlannedFile, open_scan, plan_page
 from table_format.scan.request import ScanRequest
 from table_format.schema.types import parse_primitive
-from tests.factories.scan_worlds import Filter, World, build, drafts, filter_json, filters, holds, python_value
+from tests.factories.scan_worlds import (
+    Filter,
+    World,
+    build,
+    drafts,
+    filter_json,
+    filters,
+    holds,
+    python_value,
+)
 from tests.fakes.clock import ManualClock
 
 cases = drafts().flatmap(lambda draft: st.tuples(st.just(draft), filters(draft[0])))
