@@ -27,6 +27,7 @@ from catalog_server.services.plans import PlanLimits, PlanService
 from catalog_server.services.policies import PolicyService
 from catalog_server.services.port import InProcessCatalog
 from catalog_server.services.principals import SYSTEM
+from catalog_server.services.reports import ReportLimits, ReportService
 from catalog_server.services.stores import Stores
 from catalog_server.services.tables import TableService
 from catalog_server.services.turns import Turns
@@ -41,6 +42,7 @@ from table_format.io.store import ObjectStore
 
 _STORAGE_THREADS = 32
 _MINUTE_MS = 60_000
+_DAY_MS = 86_400_000
 
 
 class DataDirInUse(StartError):
@@ -72,6 +74,7 @@ class Platform:
     policies: PolicyService
     jobs: JobService
     idempotency: IdempotencyService
+    reports: ReportService
 
     async def start(self) -> None:
         """Open the database, bring it up to date, make the default bucket.
@@ -88,6 +91,7 @@ class Platform:
         await self.plans.close()
         await self.commits.drain()
         await self.views.drain()
+        await self.reports.close()
         await self.database.close()
         self.threads.shutdown(wait=True)
 
@@ -217,6 +221,7 @@ def build(
         policies=PolicyService(database, documents, clock, allow_unsafe=settings.maintenance.allow_unsafe),
         jobs=JobService(database, clock, max_attempts=settings.maintenance.max_attempts),
         idempotency=IdempotencyService(database, clock, lifetime_ms=limits.idempotency_minutes * _MINUTE_MS),
+        reports=ReportService(database, tables, clock, _report_limits(settings)),
     )
 
 
@@ -249,6 +254,10 @@ def _plan_limits(settings: Settings) -> PlanLimits:
         wait_seconds=planning.wait_seconds,
         lifetime_ms=int(planning.lifetime_minutes * _MINUTE_MS),
     )
+
+
+def _report_limits(settings: Settings) -> ReportLimits:
+    return ReportLimits(per_table=settings.reports.per_table, kept_ms=settings.reports.days * _DAY_MS)
 
 
 def check_writable(data_dir: Path) -> None:

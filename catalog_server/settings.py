@@ -170,6 +170,16 @@ class LimitSettings(_Group):
         return self.document_cache_mb << 20
 
 
+class ReportSettings(_Group):
+    """Metrics reports that clients send after scans and commits."""
+
+    per_table: int = Field(
+        1000, ge=0, le=1_000_000, description="Newest metrics reports kept of each table; 0 keeps none."
+    )
+    days: int = Field(7, ge=1, le=3650, description="How long metrics reports are kept.")
+    max_kb: int = Field(64, ge=1, le=1024, description="Largest metrics report in KiB.")
+
+
 class TelemetrySettings(_Group):
     """Logs."""
 
@@ -200,6 +210,7 @@ class Settings(BaseSettings):
     maintenance: MaintenanceSettings = MaintenanceSettings.model_validate({})
     planning: PlanningSettings = PlanningSettings.model_validate({})
     limits: LimitSettings = LimitSettings.model_validate({})
+    reports: ReportSettings = ReportSettings.model_validate({})
     telemetry: TelemetrySettings = TelemetrySettings.model_validate({})
 
     @classmethod

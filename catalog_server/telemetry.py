@@ -81,6 +81,12 @@ PLANNING_PROCESSES = Gauge(
     "Planning processes that run now.",
     registry=REGISTRY,
 )
+METRICS_REPORTS = Counter(
+    "frazil_metrics_reports_total",
+    "Metrics reports of clients by outcome: kept, or dropped (too many at once, or their table was dropped).",
+    ("outcome",),
+    registry=REGISTRY,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +105,13 @@ METRICS: tuple[Metric, ...] = (
     Metric("frazil_commits_total", "counter", ("outcome",), "Table commits by outcome."),
     Metric("frazil_commit_seconds", "histogram", (), "Time per table commit."),
     Metric("frazil_commit_races_lost_total", "counter", (), "Commit attempts that lost the race."),
+    Metric("frazil_loads_in_line", "gauge", (), "Loads that wait for their client's turn."),
     Metric("frazil_document_cache_bytes", "gauge", (), "Memory taken by cached table metadata."),
     Metric("frazil_document_loads_total", "counter", ("found",), "Table metadata loads by source."),
     Metric("frazil_plans_total", "counter", ("outcome",), "Scan plans by outcome."),
     Metric("frazil_plan_seconds", "histogram", ("place",), "Time per scan plan or page of one."),
     Metric("frazil_planning_processes", "gauge", (), "Planning processes that run now."),
+    Metric("frazil_metrics_reports_total", "counter", ("outcome",), "Clients' metrics reports by outcome."),
 )
 """Every metric by its public name; a test holds this list and the registry together."""
 

@@ -4,6 +4,7 @@ Keeps nothing: APScheduler is only the metronome here, the database knows what i
 at once, since a job that is queued already is not queued twice.
 """
 
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC
 
 import anyio
@@ -16,15 +17,26 @@ from table_format.clock import Clock
 
 _log = structlog.get_logger(__name__)
 
+Sweep = Callable[[], Awaitable[object]]
+"""Forgets rows whose time is over."""
+
 
 class Scheduler:
     """Turns the passing of time into jobs."""
 
-    def __init__(self, source: PolicySource, queue: JobQueue, clock: Clock, tick_seconds: float) -> None:
+    def __init__(
+        self,
+        source: PolicySource,
+        queue: JobQueue,
+        clock: Clock,
+        tick_seconds: float,
+        sweeps: Sequence[Sweep] = (),
+    ) -> None:
         self._source = source
         self._queue = queue
         self._clock = clock
         self._tick_seconds = tick_seconds
+        self._sweeps = sweeps
 
     async def run(self, stop: anyio.Event) -> None:
         """Tick until `stop` is set, the first time at once."""
@@ -41,7 +53,7 @@ class Scheduler:
             metronome.shutdown(wait=False)
 
     async def tick(self) -> int:
-        """Give back stalled jobs and enqueue what is due; how many were due."""
+        """Give back stalled jobs, enqueue what is due, sweep away what has expired; how many jobs were due."""
         now_ms = self._clock.now_ms()
         stalled = await self._queue.requeue_stalled(now_ms)
         if stalled:
@@ -49,6 +61,8 @@ class Scheduler:
         due = await self._source.due(now_ms)
         for new in due:
             await self._queue.enqueue(new)
+        for sweep in self._sweeps:
+            await sweep()
         return len(due)
 
     async def _guarded_tick(self) -> None:

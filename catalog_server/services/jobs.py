@@ -73,7 +73,7 @@ class JobService:
             NoSuchJob: there is none.
         """
         text = str(job_id)
-        number = int(text) if _is_id(text) else -1
+        number = int(text) if paging.is_number(text) else -1
         found = await self._database.read(rows.find, number)
         if found is None:
             raise NoSuchJob(f"Job does not exist: {text[:40]}")
@@ -100,7 +100,7 @@ class JobService:
         )
 
         async def fetch(after: tuple[str, ...] | None, limit: int | None) -> Sequence[JobRow]:
-            if after is not None and not _is_id(after[0]):
+            if after is not None and not paging.is_number(after[0]):
                 raise Invalid("pageToken is not one that this listing gave")
             return await self._database.read(rows.page, query, after, limit)
 
@@ -166,10 +166,6 @@ class JobService:
             )
             for row, kind in found
         ]
-
-
-def _is_id(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 19  # more would not fit the database
 
 
 def _request(

@@ -78,6 +78,11 @@ async def paged(
     return Page(items=items, next_token=_encode(key(items[-1]), listing))
 
 
+def is_number(text: str) -> bool:
+    """Whether a token's part is a row's id: a number that fits the database."""
+    return text.isascii() and text.isdecimal() and len(text) < 19
+
+
 def _encode(key: tuple[str, ...], listing: str) -> str:
     return base64.urlsafe_b64encode(orjson.dumps([listing, *key])).decode().rstrip("=")
 

@@ -78,6 +78,18 @@ class TableService:
         await self._commits.bucket(bucket)
         return False
 
+    async def row(self, principal: Principal, bucket: str, ident: TableIdent) -> TableRow:
+        """The table's row, whether its metadata file is there or not: one indexed read.
+
+        Raises:
+            NoSuchTable: there is none.
+        """
+        found = await self._database.hot(pointers.read(bucket, ident))
+        if found is None:
+            await self._commits.bucket(bucket)  # a missing bucket is another error
+            raise rows.missing(ident)
+        return found
+
     async def load(self, principal: Principal, bucket: str, ident: TableIdent) -> TableHandle:
         """The table with its metadata.
 

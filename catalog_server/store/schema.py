@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Dialect
 
-REVISION = "0003_scan_plans"
+REVISION = "0004_metrics_reports"
 
 METADATA = MetaData(
     naming_convention={
@@ -219,6 +219,20 @@ idempotency = Table(
     Column("fingerprint", Text, nullable=False),
     Column("outcome", JsonText, nullable=False),
     Column("created_at_ms", BigInteger, nullable=False, index=True),
+)
+
+# What clients reported after scans and commits; observations that may be lost.
+metrics_reports = Table(
+    "metrics_reports",
+    METADATA,
+    _id(),
+    Column("table_id", ForeignKey("tables.id", ondelete="CASCADE"), nullable=False),
+    Column("type", Text, nullable=False),
+    Column("snapshot_id", BigInteger, nullable=True),
+    Column("report", Text, nullable=False),  # JSON as it came; numbers may exceed what JsonText can read
+    Column("received_at_ms", BigInteger, nullable=False, index=True),
+    Index("ix_metrics_reports_table_id_id", "table_id", "id"),
+    sqlite_autoincrement=True,
 )
 
 unreferenced_objects = Table(

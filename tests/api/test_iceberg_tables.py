@@ -140,7 +140,9 @@ def test_missing_table(http: Http, catalog: Catalog) -> None:
     assert assert_error(commit, 404, "NoSuchTableException") == named
     assert_error(http.get(f"{path}/credentials"), 404, "NoSuchTableException")
     assert_error(
-        http.post(f"{path}/metrics", json={"report-type": "scan-report"}), 404, "NoSuchTableException"
+        http.post(f"{path}/metrics", json={"report-type": "scan-report", "metrics": {}}),
+        404,
+        "NoSuchTableException",
     )
 
 

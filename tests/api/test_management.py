@@ -241,6 +241,7 @@ def test_openapi_names_every_route(http: Http) -> None:
         "/v1/buckets/{bucket}/namespaces/{namespace}/policies",
         "/v1/buckets/{bucket}/namespaces/{namespace}/policies/{policy_type}",
         table,
+        f"{table}/metrics-reports",
         f"{table}/policies",
         f"{table}/policies/{{policy_type}}",
         f"{table}/jobs",

@@ -125,6 +125,26 @@ def test_0002_adds_views_and_keeps_the_rows_of_0001_up_and_down(engine: Engine) 
     assert rows(engine, *kept, "views") == {**before, "views": []}
 
 
+def test_0004_adds_reports_and_keeps_the_rows_of_0003_up_and_down(engine: Engine) -> None:
+    kept = ("buckets", "namespaces", "tables", "table_places", "policies", "unreferenced_objects")
+    run(engine, command.upgrade, "0003_scan_plans")
+    before_layout = layout(engine)
+    with engine.begin() as connection:
+        for statement in ROWS_OF_0001.split(";\n")[:-1]:
+            connection.exec_driver_sql(statement)
+    before = rows(engine, *kept)
+    run(engine, command.upgrade, "0004_metrics_reports")
+    with engine.begin() as connection:
+        connection.exec_driver_sql("PRAGMA foreign_keys = ON")
+        connection.exec_driver_sql(
+            "INSERT INTO metrics_reports (table_id, type, report, received_at_ms) VALUES (5, 'x', '{}', 1)"
+        )
+    assert rows(engine, *kept) == before
+    run(engine, command.downgrade, "0003_scan_plans")
+    assert rows(engine, *kept) == before
+    assert layout(engine) == before_layout
+
+
 async def test_a_database_newer_than_the_program_is_refused(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "frazil.db")
     await database.start()

@@ -1,6 +1,5 @@
 """Tables: list, create, load, exists, commit, drop, register, unregister, rename, credentials, signing."""
 
-import structlog
 from starlette.responses import Response
 
 from catalog_server.api.callers import caller_of
@@ -18,8 +17,6 @@ from catalog_server.api.iceberg.wire import checked_name, objects, optional, req
 from catalog_server.services.tables import TableSpec
 from table_format.errors import Invalid, NoSuchTable
 from table_format.ident import TableIdent
-
-_log = structlog.get_logger(__name__)
 
 
 async def list_tables(call: Call) -> Response:
@@ -113,15 +110,6 @@ async def rename_table(call: Call) -> Response:
     """Give a table another name, maybe in another namespace."""
     source, destination = table_ident(call.body, "source"), table_ident(call.body, "destination")
     await call.platform.tables.rename(call.principal, call.bucket, source, destination)
-    return no_content()
-
-
-async def report_metrics(call: Call) -> Response:
-    """Take note of a client's scan or commit report."""
-    kind = required(call.body, "report-type", str)
-    ident = call.table
-    await _must_exist(call)
-    _log.debug("metrics_reported", table=str(ident), report_type=kind)
     return no_content()
 
 

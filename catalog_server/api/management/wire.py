@@ -89,6 +89,22 @@ class TableDetails(Wire):
     figures: Figures
 
 
+class MetricsReport(Wire):
+    """What a client reported after a scan or a commit."""
+
+    id: int
+    type: str = Field(description="scan-report, commit-report, or what else a client sends.")
+    received_at_ms: int
+    report: dict[str, Any] = Field(description="The report as the client sent it.")
+
+
+class MetricsReports(Wire):
+    """A page of metrics reports, newest first."""
+
+    reports: list[MetricsReport]
+    next_page_token: str | None
+
+
 class PolicyDocument(Wire):
     """A policy as it is set at one scope."""
 

@@ -331,6 +331,18 @@ async def test_a_tick_requeues_stalled_jobs_and_enqueues_what_is_due_once():
     ]
 
 
+async def test_a_tick_sweeps_away_what_has_expired():
+    clock = ManualClock()
+    swept = []
+
+    async def sweep():
+        swept.append("rows")
+
+    scheduler = Scheduler(Source(), FakeQueue(clock), clock, 60, [sweep, sweep])
+    assert await scheduler.tick() == 0
+    assert swept == ["rows", "rows"]
+
+
 async def test_the_scheduler_ticks_at_once_and_again_and_survives_a_bad_tick():
     clock = SystemClock()
     queue = FakeQueue(clock)
