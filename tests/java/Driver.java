@@ -36,6 +36,12 @@ public final class Driver {
     Map<String, Command> commands = new HashMap<>();
     commands.put("applyTable", Apply::table);
     commands.put("applyView", Apply::view);
+    commands.put("createTable", Tables::create);
+    commands.put("addColumn", Tables::addColumn);
+    commands.put("append", Tables::append);
+    commands.put("delete", Tables::delete);
+    commands.put("statistics", Tables::statistics);
+    commands.put("rows", Tables::rows);
     return commands;
   }
 
