@@ -1,7 +1,8 @@
 """Tables of format version 3 that Java makes, through a whole life in the running server: nothing is lost.
 
-Java writes rows, deletion vectors, defaults, variants and geometries; Java, our appender and writer, and PyIceberg commit;
-our maintenance expires and removes. After each step Java reads every row, with its id and the sequence number of its last change.
+Java writes rows, deletion vectors, defaults, variants and geometries. Java, our appender and writer, and PyIceberg
+commit; our maintenance expires and removes. After each step Java reads every row, with its id and the sequence number
+of its last change.
 """
 
 import os
