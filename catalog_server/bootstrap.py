@@ -14,7 +14,8 @@ from pathlib import Path
 
 from catalog_server.services.buckets import BucketService
 from catalog_server.services.commits import CommitLimits, CommitService
-from catalog_server.services.documents import DocumentCache
+from catalog_server.services.content_limits import ContentLimits
+from catalog_server.services.documents import DocumentCache, FileBounds
 from catalog_server.services.idempotency import IdempotencyService
 from catalog_server.services.job_context import DatabaseJobContext, DatabaseUnreferencedLog
 from catalog_server.services.jobs import JobService
@@ -181,15 +182,12 @@ def build(
         threads,
         max_bytes=limits.document_cache_bytes,
         max_metadata_bytes=limits.max_metadata_bytes,
+        foreign=FileBounds(max_bytes=limits.max_register_bytes, max_values=limits.max_register_values),
     )
-    commit_limits = CommitLimits(
-        attempts=limits.commit_attempts,
-        queue=limits.commit_queue,
-        job_attempts=settings.maintenance.max_attempts,
-    )
+    commit_limits = _commit_limits(settings)
     turns = Turns(clock, longest_wait_seconds=limits.turn_wait_seconds)
     commits = CommitService(database, documents, stores, (clock, ids), threads, commit_limits, turns)
-    files = MetadataFiles(stores, ids, threads)
+    files = MetadataFiles(stores, ids, threads, max_bytes=limits.max_metadata_bytes)
     tables = TableService(database, documents, commits, (clock, ids))
     return Platform(
         settings=settings,
@@ -205,7 +203,7 @@ def build(
             default_name=settings.storage.default_bucket,
             root=_uri(settings.server.data_dir / "buckets"),
         ),
-        namespaces=NamespaceService(database, clock),
+        namespaces=NamespaceService(database, clock, commit_limits.content),
         tables=tables,
         views=ViewService(database, documents, commits, files, (clock, ids), commit_limits),
         plans=PlanService(
@@ -222,6 +220,19 @@ def build(
         jobs=JobService(database, clock, max_attempts=settings.maintenance.max_attempts),
         idempotency=IdempotencyService(database, clock, lifetime_ms=limits.idempotency_minutes * _MINUTE_MS),
         reports=ReportService(database, tables, clock, _report_limits(settings)),
+    )
+
+
+def _commit_limits(settings: Settings) -> CommitLimits:
+    limits = settings.limits
+    return CommitLimits(
+        attempts=limits.commit_attempts,
+        queue=limits.commit_queue,
+        job_attempts=settings.maintenance.max_attempts,
+        content=ContentLimits(
+            columns=limits.max_columns, properties=limits.max_properties, text_bytes=limits.max_text_bytes
+        ),
+        metadata_bytes=limits.max_metadata_bytes,
     )
 
 

@@ -44,6 +44,12 @@ class ServerSettings(_Group):
     drain_seconds: float = Field(
         30.0, ge=0, description="How long a stopping server waits for requests and jobs in flight."
     )
+    head_seconds: float = Field(
+        30.0, gt=0, description="How long a client may take to send a request's line and headers."
+    )
+    body_seconds: float = Field(
+        300.0, gt=0, description="How long a client may take to send a request's body."
+    )
 
 
 class DatabaseSettings(_Group):
@@ -130,7 +136,27 @@ class LimitSettings(_Group):
     """Bounds on requests and memory."""
 
     max_body_mb: int = Field(32, ge=1, description="Largest request body in MiB.")
-    max_metadata_mb: int = Field(512, ge=1, description="Largest table metadata file that is read, in MiB.")
+    max_body_values: int = Field(
+        1_000_000, ge=1_000, description="Most values (members, elements) in the JSON of one request body."
+    )
+    max_metadata_mb: int = Field(
+        512, ge=1, description="Largest table metadata file that is read or written, in MiB."
+    )
+    max_register_mb: int = Field(
+        64,
+        ge=1,
+        description="Largest metadata file that is registered, in MiB, before and after decompression.",
+    )
+    max_register_values: int = Field(
+        4_000_000, ge=1_000, description="Most values in the JSON of a metadata file that is registered."
+    )
+    max_columns: int = Field(
+        10_000, ge=1, description="Most columns of one schema, those inside of others counted."
+    )
+    max_properties: int = Field(10_000, ge=1, description="Most properties of one table, view or namespace.")
+    max_text_kb: int = Field(
+        2_048, ge=1, description="Longest property, column comment or view text, in KiB of UTF-8."
+    )
     document_cache_mb: int = Field(
         64, ge=0, description="Memory for table metadata kept between requests, in MiB."
     )
@@ -158,6 +184,16 @@ class LimitSettings(_Group):
     def max_body_bytes(self) -> int:
         """`max_body_mb` in bytes."""
         return self.max_body_mb << 20
+
+    @property
+    def max_register_bytes(self) -> int:
+        """`max_register_mb` in bytes, never above `max_metadata_bytes`: what is registered will be read again."""
+        return min(self.max_register_mb << 20, self.max_metadata_bytes)
+
+    @property
+    def max_text_bytes(self) -> int:
+        """`max_text_kb` in bytes."""
+        return self.max_text_kb << 10
 
     @property
     def max_metadata_bytes(self) -> int:

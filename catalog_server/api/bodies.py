@@ -53,16 +53,24 @@ async def read_body(request: Request, limit: int) -> bytes:
     return await anyio.to_thread.run_sync(_gunzip, body, limit)
 
 
-async def read_json_object(request: Request, limit: int) -> JsonObject:
-    """The request's body as a JSON object.
+async def read_json_object(request: Request, limit: int, max_values: int) -> JsonObject:
+    """The request's body as a JSON object of at most so many values.
 
     Raises:
+        TooLarge: as for `read_body`, or more values: each takes far more memory than text.
         Invalid: as for `read_body`, or the body is not a JSON object.
     """
     body = await read_body(request, limit)
     if len(body) < _THREAD_FROM_BYTES:
-        return parse_json_object(body)
-    return await anyio.to_thread.run_sync(parse_json_object, body)
+        return _bounded_object(body, max_values)
+    return await anyio.to_thread.run_sync(_bounded_object, body, max_values)
+
+
+def _bounded_object(body: bytes, max_values: int) -> JsonObject:
+    # A value takes two bytes at least, so short bodies need not be counted.
+    if len(body) > 2 * max_values and jsontext.most_values(body) > max_values:
+        raise TooLarge(f"Request body too large: its JSON may have at most {max_values} values")
+    return parse_json_object(body)
 
 
 def parse_json_object(body: bytes) -> JsonObject:

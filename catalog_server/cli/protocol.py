@@ -1,15 +1,45 @@
-"""The HTTP protocol with a bound on what a request's head may take in memory; uvicorn has none."""
+"""The HTTP protocol with bounds on what a client may take of memory and time before its request is whole.
+
+uvicorn has none: a head may grow forever, and a connection that sends a byte a minute stays.
+"""
+
+import asyncio
+from functools import partial
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES = 256 * 1024
+# A body that nobody reads any more (its request was refused) is still taken in, so that the client gets to see the
+# answer; not for long.
+LINGER_SECONDS = 10.0
+
+_TIMEOUT_ANSWER = (
+    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    b"content-length: 41\r\n\r\nThe request did not arrive in due time.\r\n"
+)
 
 
-class BoundedHeads(HttpToolsProtocol):
-    """Closes connections whose request line and headers do not come to an end."""
+class BoundedRequests(HttpToolsProtocol):
+    """Closes connections whose requests do not come to an end, in bytes or in time."""
 
-    _open_head_bytes: int | None = None
-    """Bytes received since a head began that is not complete; None outside of heads."""
+    def __init__(self, *arguments: Any, head_seconds: float, body_seconds: float, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._head_seconds = head_seconds
+        self._body_seconds = body_seconds
+        self._open_head_bytes: int | None = None  # received since a head began; None outside of heads
+        self._open_body = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request, not forever."""
+        super().connection_made(transport)
+        self._wait(self._head_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is waited for any more."""
+        self._stop_waiting()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes from the connection."""
@@ -23,9 +53,53 @@ class BoundedHeads(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A head begins."""
         self._open_head_bytes = 0
+        self._wait(self._head_seconds)
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """The head has ended."""
+        """The head has ended; its body begins, if only to end at once."""
         self._open_head_bytes = None
+        self._open_body = True
+        self._wait(self._body_seconds)
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        self._open_body = False
+        self._stop_waiting()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """The request is answered; a client that still sends its body has little time left."""
+        super().on_response_complete()
+        if self._open_body and not self.transport.is_closing():
+            self._wait(min(LINGER_SECONDS, self._body_seconds))
+
+    def _wait(self, seconds: float) -> None:
+        self._stop_waiting()
+        self._timer = self.loop.call_later(seconds, self._too_slow)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_slow(self) -> None:
+        self._timer = None
+        if self.transport.is_closing():
+            return
+        cycle = self.cycle
+        answering = cycle is not None and not cycle.response_complete
+        if self.pipeline or (answering and not self._open_body):
+            # A further request that has begun while an earlier one is worked on: that one is answered first.
+            self._wait(self._body_seconds)
+            return
+        began = self._open_body or self._open_head_bytes is not None
+        if began and not (cycle is not None and self._open_body and cycle.response_started):
+            self.transport.write(_TIMEOUT_ANSWER)
+        self.transport.close()
+
+
+def bounded(head_seconds: float, body_seconds: float) -> partial[BoundedRequests]:
+    """The protocol for uvicorn, with these times for a request's head and body."""
+    return partial(BoundedRequests, head_seconds=head_seconds, body_seconds=body_seconds)

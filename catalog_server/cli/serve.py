@@ -20,7 +20,7 @@ from catalog_server.app import create_app
 from catalog_server.bootstrap import build, serve_lock
 from catalog_server.cli.client import without_client_variables
 from catalog_server.cli.output import CannotStart, print_line
-from catalog_server.cli.protocol import BoundedHeads
+from catalog_server.cli.protocol import bounded
 from catalog_server.cli.supervise import STDIN_FLAG, Child, when_stdin_ends
 from catalog_server.settings import Settings, StartError, load
 from catalog_server.telemetry import configure_logging
@@ -196,7 +196,8 @@ async def _answer(
     try:
         config = uvicorn.Config(
             create_app(platform),
-            http=BoundedHeads,
+            http=bounded(settings.server.head_seconds, settings.server.body_seconds),  # type: ignore[arg-type]
+            ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog_server.services import locations
+from catalog_server.services.content_limits import ContentLimits
 from catalog_server.services.documents import Document
 from catalog_server.store.pointers import Layer
 from catalog_server.store.tables import TableRow, missing
@@ -60,6 +61,7 @@ class Surroundings:
     fresh_location: str
     """Where the table goes if the commit creates it and names no place."""
     fresh_uuid: str
+    content: ContentLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +89,10 @@ def plan(change: TableChange, current: Current, around: Surroundings) -> Planned
     Raises:
         NoSuchTable: there is no table, and the commit is not one that creates it.
         RequirementFailed, CommitFailed: it does not hold on the current table.
-        Invalid: it is wrong, or sends files to a place outside the bucket.
+        Invalid: it is wrong, adds too much, or sends files to a place outside the bucket.
     """
+    held = {} if current.base is None else current.base.metadata.properties
+    around.content.check_updates(change.updates, held)
     if current.row is None or current.base is None:
         metadata = _born(change, around)
     else:

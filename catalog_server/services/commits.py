@@ -17,6 +17,7 @@ from catalog_server.services import commit_plan, commit_unit, locations, names
 from catalog_server.services.commit_plan import Current, Planned, Surroundings, TableChange
 from catalog_server.services.commit_queue import CommitQueues
 from catalog_server.services.commit_unit import LostRace, Part
+from catalog_server.services.content_limits import ContentLimits
 from catalog_server.services.current import is_of, load_current
 from catalog_server.services.documents import Document, DocumentCache
 from catalog_server.services.handles import Bucket, TableHandle
@@ -43,6 +44,7 @@ from table_format.errors import (
 from table_format.ident import TableIdent, contains
 from table_format.jsontypes import JsonObject
 from table_format.metadata import requirements
+from table_format.metadata.codec import MAX_BYTES
 from table_format.metadata.document import TableMetadata
 
 __all__ = ["CommitLimits", "CommitService", "TableChange", "TableHandle"]
@@ -61,6 +63,8 @@ class CommitLimits:
     attempts: int
     queue: int
     job_attempts: int
+    content: ContentLimits
+    metadata_bytes: int = MAX_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +89,8 @@ class CommitService:
     ) -> None:
         self._database = database
         self._documents = documents
-        self._files = MetadataFiles(stores, time_and_ids[1], threads)
+        self._files = MetadataFiles(stores, time_and_ids[1], threads, max_bytes=limits.metadata_bytes)
+        self.content = limits.content
         self._clock, self._ids = time_and_ids
         self._threads = threads
         self._limits = limits
@@ -290,6 +295,7 @@ class CommitService:
             now_ms=self._clock.now_ms(),
             fresh_location=await self._fresh_location(bucket, change) if row is None else "",
             fresh_uuid=self._ids.uuid() if row is None else "",
+            content=self.content,
         )
 
         def work() -> Planned:

@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from catalog_server.services.stores import Stores
@@ -86,17 +87,36 @@ D = TypeVar("D", bound=AnyDocument)
 
 
 class _Reader(Protocol[M_co]):
-    def __call__(self, store: ObjectStore, location: str, *, max_bytes: int) -> M_co: ...
+    def __call__(
+        self, store: ObjectStore, location: str, *, max_bytes: int, max_values: int | None
+    ) -> M_co: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileBounds:
+    """How much a metadata file may hold: bytes, compressed and not, and JSON values (None: any number)."""
+
+    max_bytes: int
+    max_values: int | None = None
 
 
 class DocumentCache:
     """Loads documents, each at most once at a time. Used on the event loop only."""
 
-    def __init__(self, stores: Stores, threads: Executor, *, max_bytes: int, max_metadata_bytes: int) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        threads: Executor,
+        *,
+        max_bytes: int,
+        max_metadata_bytes: int,
+        foreign: FileBounds | None = None,
+    ) -> None:
         self._stores = stores
         self._threads = threads
         self._max_bytes = max_bytes
-        self._max_metadata_bytes = max_metadata_bytes
+        self._bounds = FileBounds(max_bytes=max_metadata_bytes)
+        self._foreign = foreign or self._bounds
         self._documents: OrderedDict[str, AnyDocument] = OrderedDict()
         self._loading: dict[str, asyncio.Task[AnyDocument]] = {}
         self._weights: dict[str, int] = {}
@@ -158,6 +178,23 @@ class DocumentCache:
         """
         return await self._in_thread(self._fetch, location)
 
+    async def fetch_foreign(self, location: str) -> Document:
+        """A document that is none of ours yet, in the bounds of such files.
+
+        Raises:
+            NoSuchFile, Invalid, Unavailable: as `load`.
+            TooLarge: it is out of bounds.
+        """
+        return await self._in_thread(lambda at: self._fetch(at, self._foreign), location)
+
+    async def fetch_foreign_view(self, location: str) -> ViewDocument:
+        """A view's document that is none of ours yet, in the bounds of such files.
+
+        Raises:
+            NoSuchFile, Invalid, TooLarge, Unavailable: as `fetch_foreign`.
+        """
+        return await self._in_thread(lambda at: self._fetch_view(at, self._foreign), location)
+
     async def fetch_view(self, location: str) -> ViewDocument:
         """The view's document as the object store has it now, whatever is in memory.
 
@@ -188,17 +225,19 @@ class DocumentCache:
     async def _in_thread(self, fetch: Callable[[str], D], location: str) -> D:
         return await asyncio.get_running_loop().run_in_executor(self._threads, fetch, location)
 
-    def _fetch(self, location: str) -> Document:
-        metadata = self._parsed(codec.read, location, "table")
+    def _fetch(self, location: str, bounds: FileBounds | None = None) -> Document:
+        metadata = self._parsed(codec.read, location, "table", bounds)
         return Document(location, metadata.to_bytes(), metadata)
 
-    def _fetch_view(self, location: str) -> ViewDocument:
-        metadata = self._parsed(codec.read_view, location, "view")
+    def _fetch_view(self, location: str, bounds: FileBounds | None = None) -> ViewDocument:
+        metadata = self._parsed(codec.read_view, location, "view", bounds)
         return ViewDocument(location, metadata.to_bytes(), metadata)
 
-    def _parsed(self, read: _Reader[M], location: str, of: str) -> M:
+    def _parsed(self, read: _Reader[M], location: str, of: str, bounds: FileBounds | None) -> M:
+        allowed = bounds or self._bounds
+        store = self._stores.store_for(location)
         try:
-            return read(self._stores.store_for(location), location, max_bytes=self._max_metadata_bytes)
+            return read(store, location, max_bytes=allowed.max_bytes, max_values=allowed.max_values)
         except NoSuchFile:
             raise _gone(location) from None
         except TooLarge:

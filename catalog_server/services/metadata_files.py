@@ -23,8 +23,11 @@ _log = structlog.get_logger(__name__)
 class MetadataFiles:
     """Writes and deletes on the storage threads."""
 
-    def __init__(self, stores: Stores, ids: Ids, threads: Executor) -> None:
+    def __init__(
+        self, stores: Stores, ids: Ids, threads: Executor, *, max_bytes: int = codec.MAX_BYTES
+    ) -> None:
         self._stores = stores
+        self._max_bytes = max_bytes
         self._ids = ids
         self._threads = threads
 
@@ -32,6 +35,7 @@ class MetadataFiles:
         """Write the metadata of every part that changes anything; all files are there, or none.
 
         Raises:
+            TooLarge: one could not be read again.
             Unavailable, Forbidden: the object store refuses; nothing was committed.
             AlreadyExists: a file of that name is there; it stays.
         """
@@ -62,7 +66,8 @@ class MetadataFiles:
         location = codec.new_location(metadata, previous_location, self._ids)
 
         def work() -> ViewDocument:
-            raw = codec.write(self._stores.store_for(location), location, metadata)
+            store = self._stores.store_for(location)
+            raw = codec.write(store, location, metadata, max_bytes=self._max_bytes)
             return ViewDocument(location, raw, metadata)
 
         try:
@@ -79,7 +84,8 @@ class MetadataFiles:
             return None
 
         def work() -> Document:
-            raw = codec.write(self._stores.store_for(location), location, part.metadata)
+            store = self._stores.store_for(location)
+            raw = codec.write(store, location, part.metadata, max_bytes=self._max_bytes)
             return Document(location, raw, part.metadata)
 
         return await self._in_thread(work)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from catalog_server.services import locations, names, paging
+from catalog_server.services.content_limits import ContentLimits
 from catalog_server.services.principals import Principal
 from catalog_server.store import buckets
 from catalog_server.store import namespaces as rows
@@ -37,8 +38,9 @@ class PropertiesChange:
 class NamespaceService:
     """Use-cases on namespaces."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, content: ContentLimits) -> None:
         self._database = database
+        self._content = content
         self._clock = clock
 
     async def create(
@@ -52,6 +54,7 @@ class NamespaceService:
             NoSuchNamespace: the parent is not.
         """
         names.check_namespace(namespace)
+        self._content.check_properties(properties)
         return await self._database.write(_create, bucket, namespace, dict(properties), self._clock.now_ms())
 
     async def get(self, principal: Principal, bucket: str, namespace: Namespace) -> NamespaceInfo:
@@ -110,6 +113,7 @@ class NamespaceService:
         both = sorted(set(removals) & set(updates))
         if both:
             raise Unprocessable(f"Cannot both set and remove the properties: {', '.join(both)}")
+        self._content.check_properties(updates)
         return await self._database.write(_update, bucket, namespace, list(removals), dict(updates))
 
 

@@ -96,7 +96,7 @@ def _decode(token: str, listing: str) -> tuple[str, ...]:
         not isinstance(parts, list)
         or len(parts) < 2
         or parts[0] != listing
-        or not all(isinstance(part, str) for part in parts)
+        or not all(isinstance(part, str) and "\0" not in part for part in parts)
     ):
         raise Invalid("pageToken is not one that this listing gave")
     return tuple(parts[1:])

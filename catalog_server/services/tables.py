@@ -229,6 +229,7 @@ class TableService:
 
         Raises:
             Invalid: the file, or a place it refers to, is outside the bucket, or it is no table metadata.
+            TooLarge: the file is out of the bounds of what is registered.
             NoSuchFile: there is no such file.
             AlreadyExists: the name is taken (without `overwrite`), or uuid or place are another table's.
             NoSuchNamespace: the namespace is not there.
@@ -239,7 +240,7 @@ class TableService:
         await self._commits.refuse_taken(owner, ident, by_table=not overwrite)
         await self._commits.in_thread(lambda: refuse_links(owner.location, [metadata_location]))
         # Whoever wrote this file may have done so twice; what is in memory is for files of our own.
-        document = await self._documents.fetch(metadata_location)
+        document = await self._documents.fetch_foreign(metadata_location)
         locations.check_metadata(owner.location, document.metadata)
         named = [*locations.places(document.metadata), *locations.embedded(document.metadata)]
         await self._commits.in_thread(lambda: refuse_links(owner.location, named))
@@ -249,6 +250,8 @@ class TableService:
 
     async def _new(self, owner: Bucket, ident: TableIdent, spec: TableSpec) -> TableMetadata:
         names.check_table(ident)
+        self._commits.content.check_schema(spec.schema)
+        self._commits.content.check_properties(spec.properties)
         fresh = await self._commits.fresh_location(
             owner, ident
         )  # also when not needed: it misses the namespace

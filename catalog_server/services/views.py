@@ -70,6 +70,7 @@ class ViewService:
         self._files = files
         self._clock, self._ids = time_and_ids
         self._attempts = limits.attempts
+        self._content = limits.content
         self._queues = CommitQueues(max_waiting=limits.queue)
         self._in_flight = InFlight()
 
@@ -121,6 +122,9 @@ class ViewService:
         """
         owner = await self._commits.bucket(bucket)
         names.check_view(ident)
+        self._content.check_schema(spec.schema)
+        self._content.check_properties(spec.properties)
+        self._content.check_version(spec.version)
         fresh = await self._commits.fresh_location(
             owner, ident
         )  # also when not needed: it misses the namespace
@@ -190,7 +194,7 @@ class ViewService:
         await self._refuse_taken(owner, ident)
         await self._commits.in_thread(lambda: refuse_links(owner.location, [metadata_location]))
         # Whoever wrote this file may have done so twice; what is in memory is for files of our own.
-        document = await self._documents.fetch_view(metadata_location)
+        document = await self._documents.fetch_foreign_view(metadata_location)
         birth = _birth(ident, document)
         for place in birth.places:
             locations.check_inside(owner.location, place)
@@ -260,6 +264,7 @@ class ViewService:
                 row = await self._pointer(owner.name, ident)
                 base = await self._document(row)
                 requirements.check_view(needs, base.metadata)
+                self._content.check_updates(updates, base.metadata.properties)
                 metadata = await self._applied(base.metadata, updates)
                 try:
                     if metadata is base.metadata:

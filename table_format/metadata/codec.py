@@ -13,6 +13,7 @@ from table_format.clock import Ids
 from table_format.errors import Invalid, NoSuchFile, TooLarge
 from table_format.ident import join
 from table_format.io.store import ObjectStore
+from table_format.metadata import jsontext
 from table_format.metadata.document import TableMetadata
 from table_format.metadata.views import ViewMetadata
 
@@ -43,37 +44,41 @@ def _version(location: str) -> int:
     return int(match[1]) if match else -1
 
 
-def read(store: ObjectStore, location: str, *, max_bytes: int = MAX_BYTES) -> TableMetadata:
+def read(
+    store: ObjectStore, location: str, *, max_bytes: int = MAX_BYTES, max_values: int | None = None
+) -> TableMetadata:
     """Read and check a metadata file.
 
     Raises:
         NoSuchFile: it is not there.
-        TooLarge: it exceeds `max_bytes`, compressed or not.
+        TooLarge: it exceeds `max_bytes`, compressed or not, or its JSON `max_values`.
         Invalid: it is not table metadata.
     """
-    data = _read(store, location, max_bytes, "table")
+    data = _read(store, location, max_bytes, max_values, "table")
     try:
         return TableMetadata.parse(data)
     except Invalid as error:
         raise _unreadable(error, location, "table") from None
 
 
-def read_view(store: ObjectStore, location: str, *, max_bytes: int = MAX_BYTES) -> ViewMetadata:
+def read_view(
+    store: ObjectStore, location: str, *, max_bytes: int = MAX_BYTES, max_values: int | None = None
+) -> ViewMetadata:
     """Read and check a view's metadata file.
 
     Raises:
         NoSuchFile: it is not there.
-        TooLarge: it exceeds `max_bytes`, compressed or not.
+        TooLarge: it exceeds `max_bytes`, compressed or not, or its JSON `max_values`.
         Invalid: it is not view metadata.
     """
-    data = _read(store, location, max_bytes, "view")
+    data = _read(store, location, max_bytes, max_values, "view")
     try:
         return ViewMetadata.parse(data)
     except Invalid as error:
         raise _unreadable(error, location, "view") from None
 
 
-def _read(store: ObjectStore, location: str, max_bytes: int, of: str) -> bytes:
+def _read(store: ObjectStore, location: str, max_bytes: int, max_values: int | None, of: str) -> bytes:
     try:
         size = store.head(location).size
         data = store.get(location) if size <= max_bytes else b""
@@ -84,6 +89,8 @@ def _read(store: ObjectStore, location: str, max_bytes: int, of: str) -> bytes:
             data = _decompressed(data, max_bytes)
         if max(size, len(data)) > max_bytes:
             raise TooLarge(f"more than {max_bytes} bytes")
+        if max_values is not None and jsontext.most_values(data) > max_values:
+            raise TooLarge(f"more than {max_values} values")
     except Invalid as error:
         raise _unreadable(error, location, of) from None
     return data
@@ -122,13 +129,19 @@ def encode(metadata: AnyMetadata, location: str) -> bytes:
     return _stored(metadata.to_bytes(), location)
 
 
-def write(store: ObjectStore, location: str, metadata: AnyMetadata) -> bytes:
+def write(store: ObjectStore, location: str, metadata: AnyMetadata, *, max_bytes: int = MAX_BYTES) -> bytes:
     """Store the metadata at a location where nothing is yet, and give its JSON (never compressed).
 
     Raises:
         AlreadyExists: something is there already.
+        TooLarge: it exceeds `max_bytes`, so that nobody with the same bound could read it again.
     """
     raw = metadata.to_bytes()
+    if len(raw) > max_bytes:
+        raise TooLarge(
+            f"the metadata would have {len(raw)} bytes; at most {max_bytes} are read again: "
+            "expire snapshots or remove properties first"
+        )
     store.put(location, _stored(raw, location), if_absent=True)
     return raw
 

@@ -35,6 +35,14 @@ def loads(raw: bytes) -> Any:
         raise Invalid(f"not valid JSON: {error}") from None
 
 
+def most_values(raw: bytes) -> int:
+    """At least as many as there are values in the JSON text, however it is written: found without parsing it.
+
+    A value takes two bytes of text and up to some hundred bytes of memory.
+    """
+    return 1 + raw.count(b",") + raw.count(b"[") + raw.count(b"{")
+
+
 def dumps(value: object) -> bytes:
     """Compact JSON, keys in their order.
 

@@ -25,6 +25,7 @@ from table_format.errors import (
     NoSuchNamespace,
     NoSuchTable,
     RequirementFailed,
+    TooLarge,
     Unavailable,
 )
 from table_format.ident import TableIdent
@@ -732,3 +733,29 @@ async def test_commits_are_counted_by_outcome(platform: Platform, table: TableHa
         "refused": 1,
         "unknown": 1,
     }
+
+
+async def test_S12_a_commit_that_nobody_could_read_again_is_refused(
+    start: Starter, table: TableHandle, memory: MemoryObjectStore
+) -> None:
+    """The bound on what is read holds for what is written, or one commit too many would make the table unreadable."""
+    before = files(memory)
+    async with start(**{"limits.max_metadata_mb": 1}) as small:
+        with pytest.raises(TooLarge, match="expire snapshots"):
+            await commit(small, T, [], setting(a="x" * (1 << 20)))
+        assert files(memory) == before
+        assert (await commit(small, T, [], setting(a="x"))).metadata.properties["a"] == "x"
+
+
+async def test_S12_updates_in_small_bites_reach_the_bound_too(start: Starter, table: TableHandle) -> None:
+    most = len(table.metadata.properties) + 3
+    async with start(**{"limits.max_properties": most, "limits.max_columns": 3}) as small:
+        for name in "abc":
+            await commit(small, T, [], setting(**{name: "x"}))
+        with pytest.raises(Invalid, match=f"at most {most} properties can be set, not {most + 1}"):
+            await commit(small, T, [], setting(d="x"))
+        assert (await commit(small, T, [], setting(a="y"))).metadata.properties["a"] == "y"
+        fields = [{"id": n, "name": f"c{n}", "required": False, "type": "int"} for n in range(1, 5)]
+        wide = {"type": "struct", "fields": fields}
+        with pytest.raises(Invalid, match="at most 3 columns"):
+            await transaction(small, (T, [], [{"action": "add-schema", "schema": wide}]))

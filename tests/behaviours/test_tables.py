@@ -20,6 +20,7 @@ from table_format.errors import (
     NoSuchFile,
     NoSuchNamespace,
     NoSuchTable,
+    TooLarge,
     Unavailable,
 )
 from table_format.ident import Namespace, TableIdent
@@ -551,6 +552,23 @@ async def test_S9_a_metadata_bomb_is_refused(
     async with start(**{"limits.max_metadata_mb": 1}) as small:
         with pytest.raises(Invalid):
             await register(small, U, at)
+
+
+async def test_S9_what_is_registered_has_bounds_of_its_own(
+    start: Starter, table: TableHandle, memory: MemoryObjectStore
+) -> None:
+    document = {**table.metadata.document, "table-uuid": "11111111-2222-4333-8444-555555555555"}
+    at = f"{WAREHOUSE}/r/metadata/00000-x.metadata.json"
+    many = {**document, "location": f"{WAREHOUSE}/r", "properties": {f"k{n}": "" for n in range(3000)}}
+    codec.write(memory, at, TableMetadata(many))
+    async with start(**{"limits.max_register_values": 2000}) as small:
+        with pytest.raises(TooLarge, match="more than 2000 values"):
+            await register(small, U, at)
+    codec.write(memory, f"{at}2", TableMetadata({**many, "properties": {"a": "x" * (2 << 20)}}))
+    async with start(**{"limits.max_register_mb": 1}) as small:
+        with pytest.raises(TooLarge, match="more than 1048576 bytes"):
+            await register(small, U, f"{at}2")
+        await register(small, U, at)
 
 
 async def test_a_store_that_refuses_the_first_file_makes_no_table(

@@ -158,7 +158,7 @@ class _Resource:
         await response(scope, receive, send)
 
     async def _answer(self, request: Request, operation: Operation) -> Response:
-        limit = self._platform.settings.limits.max_body_bytes
+        limits = self._platform.settings.limits
         has_body = request.method == "POST" and operation.body
         call = Call(
             request=request,
@@ -166,7 +166,9 @@ class _Resource:
             principal=principal_of(request),
             names=RawNames(request.path_params),
             query=Query.parse(request.scope["query_string"]),
-            body=await read_json_object(request, limit) if has_body else {},
+            body=await read_json_object(request, limits.max_body_bytes, limits.max_body_values)
+            if has_body
+            else {},
         )
         if operation.note is None:
             return await _carried_out(call, operation.handler)

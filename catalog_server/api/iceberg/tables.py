@@ -48,6 +48,7 @@ async def create_table(call: Call) -> Response:
 async def load_table(call: Call) -> Response:
     """A table's metadata; 304 from the pointer alone when the client has this version."""
     snapshots = call.query.choice("snapshots", ALL, REFS)
+    call.query.check_chain()
     ident = call.table
     await call.platform.turns.before_load(call.bucket, ident, caller_of(call.request))
     known = call.request.headers.getlist("if-none-match")
@@ -115,6 +116,7 @@ async def rename_table(call: Call) -> Response:
 
 async def load_credentials(call: Call) -> Response:
     """Storage credentials: none are vended."""
+    call.query.check_chain()
     await _must_exist(call)
     return json_answer({"storage-credentials": []})
 

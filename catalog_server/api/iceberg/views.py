@@ -37,6 +37,7 @@ async def create_view(call: Call) -> Response:
 
 async def load_view(call: Call) -> Response:
     """A view's metadata."""
+    call.query.check_chain()
     return await view_result(
         call.request, await call.platform.views.load(call.principal, call.bucket, call.view)
     )

@@ -23,6 +23,7 @@ _NAMES: dict[type, str] = {
     list: "an array",
     int: "a number",
 }
+_MOST_VIEWS = 100
 _DIGITS = re.compile(r"^[0-9]{1,9}$")
 
 
@@ -200,6 +201,18 @@ class Query:
             return split_namespace(decode(value, plus_is_space=False))
         except Invalid:
             return None
+
+    def check_chain(self) -> None:
+        """Check `referenced-by`, the views through which a table or view is read: nothing else is made of it.
+
+        Raises:
+            Invalid: more views than any person nests.
+        """
+        views = (self.text("referenced-by") or "").count(",") + 1
+        if views > _MOST_VIEWS:
+            raise Invalid(
+                f"Malformed query: 'referenced-by' names {views} views, at most {_MOST_VIEWS} can be"
+            )
 
     def page_size(self) -> int | None:
         """`pageSize`: None for everything at once.

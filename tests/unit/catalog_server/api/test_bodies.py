@@ -99,7 +99,7 @@ def test_what_is_not_a_json_object_is_refused(body: bytes) -> None:
 
 def test_large_bodies_are_parsed_alike() -> None:
     body = b'{"a": "' + b"x" * (2 << 20) + b'"}'
-    parsed = asyncio.run(read_json_object(request([body]), 10 << 20))
+    parsed = asyncio.run(read_json_object(request([body]), 10 << 20, 1 << 20))
     assert parsed == {"a": "x" * (2 << 20)}
 
 

@@ -179,3 +179,21 @@ def test_gzip_bomb_is_stopped_early() -> None:
     files.put(PLAIN, bomb * 3)
     with pytest.raises(TooLarge):
         codec.read(files, PLAIN, max_bytes=1 << 20)
+
+
+def test_values_are_capped_before_they_are_parsed() -> None:
+    files = store()
+    files.put(PLAIN, b'{"snapshots":[' + b"{}," * 1000 + b"@not JSON@")
+    with pytest.raises(TooLarge, match="more than 1000 values"):
+        codec.read(files, PLAIN, max_values=1000)
+    files.put(GZIPPED, gzip.compress(table().to_bytes()))
+    assert codec.read(files, GZIPPED, max_values=1000) == table()
+
+
+def test_nothing_is_written_that_could_not_be_read_again() -> None:
+    files, size = store(), len(table().to_bytes())
+    with pytest.raises(TooLarge, match=f"would have {size} bytes; at most {size - 1} are read again"):
+        codec.write(files, GZIPPED, table(), max_bytes=size - 1)
+    assert not files.exists(GZIPPED)
+    codec.write(files, GZIPPED, table(), max_bytes=size)
+    assert codec.read(files, GZIPPED, max_bytes=size) == table()

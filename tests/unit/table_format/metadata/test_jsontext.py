@@ -66,3 +66,32 @@ def test_depth_beyond_both_is_refused() -> None:
         value = [value]
     with pytest.raises(Invalid, match="cannot be written as JSON"):
         jsontext.dumps(value)
+
+
+def _values(value: object) -> int:
+    if isinstance(value, dict):
+        return 1 + sum(map(_values, value.values()))
+    return 1 + (sum(map(_values, value)) if isinstance(value, list) else 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0",
+        "[]",
+        "{}",
+        "[1]",
+        '{"a": 1}',
+        "[[],[[]],{}]",
+        '{"a":{"b":[1,2,{"c":null}]},"d":[]}',
+        '"[{,"',
+        " [ 1 , 2 ] ",
+    ],
+)
+def test_values_are_never_counted_too_few(text: str) -> None:
+    assert jsontext.most_values(text.encode()) >= _values(json.loads(text))
+
+
+def test_values_are_not_counted_far_too_many() -> None:
+    plain = json.dumps([{"a": 1, "b": [1, 2, 3]}] * 100).encode()
+    assert jsontext.most_values(plain) == _values(json.loads(plain))
