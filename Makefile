@@ -8,7 +8,7 @@ PYTEST_WORKERS ?= 2
 PYTEST_SEED := $(if $(CI),--randomly-seed=1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-unit test-process test-soak test-kit test-pyiceberg test-differential check fmt lint types arch openapi bench clean
+.PHONY: help setup demo serve test test-unit test-process test-soak test-fuzz test-kit test-pyiceberg test-differential check fmt lint types arch openapi bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -40,6 +40,11 @@ test-process: $(STAMP) ## kill -9, races and starvation with real processes
 
 test-soak: $(STAMP) ## the process tests again and again (SOAK_ROUNDS, default 10)
 	@for round in $$(seq $${SOAK_ROUNDS:-10}); do $(BIN)/pytest -q -x tests/process || exit 1; done
+
+test-fuzz: $(STAMP) ## many more malformed requests than make test sends (FUZZ_REQUESTS, default 200000)
+	@export FUZZ_REQUESTS=$${FUZZ_REQUESTS:-200000} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-200}; \
+	echo "FUZZ_REQUESTS=$$FUZZ_REQUESTS FUZZ_SEED=$$FUZZ_SEED FUZZ_EXAMPLES=$$FUZZ_EXAMPLES"; \
+	$(BIN)/pytest -q -n $(PYTEST_WORKERS) --dist worksteal --timeout 1200 tests/api/test_*fuzz.py tests/api/test_openapi_conformance.py
 
 test-kit: $(STAMP) ## Iceberg's own REST compatibility kit (KIT: arguments, see CONTRIBUTING.md)
 	@$(BIN)/python -m tests.kit $(KIT)

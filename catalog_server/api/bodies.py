@@ -15,6 +15,7 @@ from table_format.errors import Invalid, TooLarge
 from table_format.jsontypes import JsonObject
 from table_format.metadata import jsontext
 
+_MOST_DIGITS = 18
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _MOST_MEMBERS = 64  # each further member of a gzip body costs a copy of all that follows it
 _THREAD_FROM_BYTES = 1 << 20  # parsing less than this takes the event loop under ten milliseconds
@@ -22,6 +23,14 @@ _THREAD_FROM_BYTES = 1 << 20  # parsing less than this takes the event loop unde
 
 class UnknownEncoding(Invalid):
     """The body's Content-Encoding is none that is understood."""
+
+
+def declared_length(header: str) -> int:
+    """The bytes that a Content-Length header promises; 0 when it is not a number, since the body is counted anyway."""
+    if not (header.isascii() and header.isdigit()):
+        return 0
+    # Python refuses to convert thousands of digits; so many are too many in any case.
+    return int(header) if len(header) <= _MOST_DIGITS else 10**_MOST_DIGITS
 
 
 async def read_body(request: Request, limit: int) -> bytes:
@@ -32,8 +41,7 @@ async def read_body(request: Request, limit: int) -> bytes:
         UnknownEncoding: a Content-Encoding other than gzip and identity.
         Invalid: not the encoding it says it is.
     """
-    declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > limit:
+    if declared_length(request.headers.get("content-length", "")) > limit:
         raise _too_large(limit)
     encodings = [part.strip().lower() for part in request.headers.get("content-encoding", "").split(",")]
     encodings = [part for part in encodings if part not in {"", "identity"}]

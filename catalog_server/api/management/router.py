@@ -5,10 +5,13 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from catalog_server.api.bodies import declared_length
 from catalog_server.api.management import buckets, jobs, policies, reports, tables
+from catalog_server.api.management.openapi import complete
 from catalog_server.api.management.problems import install, internal_problem, problem
 from catalog_server.bootstrap import Platform
 from table_format.errors import Kind, TooLarge
+from table_format.jsontypes import JsonObject
 
 _log = structlog.get_logger(__name__)
 
@@ -23,7 +26,7 @@ def build_api(platform: Platform) -> FastAPI:
 
 def describe_api() -> FastAPI:
     """The app without a platform: enough for its OpenAPI document."""
-    app = FastAPI(
+    app = _Api(
         title="Frazil management API",
         version="1",
         description="Table buckets, maintenance policies and maintenance jobs. Errors are RFC 9457 problems.",
@@ -36,6 +39,17 @@ def describe_api() -> FastAPI:
         app.include_router(router)
     install(app)
     return app
+
+
+class _Api(FastAPI):
+    """The app, whose document says of errors what is really answered."""
+
+    def openapi(self) -> JsonObject:
+        """The OpenAPI document. Not to be changed."""
+        if self.openapi_schema is None:
+            complete(super().openapi())
+        document: JsonObject = super().openapi()
+        return document
 
 
 def _operation_id(route: APIRoute) -> str:
@@ -85,6 +99,6 @@ class _Guard:
     @staticmethod
     def _declared_length(scope: Scope) -> int:
         for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit():
-                return int(value)
+            if name == b"content-length":
+                return declared_length(value.decode("latin-1"))
         return 0

@@ -77,22 +77,14 @@ MODELS: dict[str, JsonObject] = {
         ref("MapType"),
         doc="The type of a column: a name, or an object for a type that has parts.",
     ),
-    "Schema": {
-        "description": "The columns of a table or view.",
-        "allOf": [
-            ref("StructType"),
-            record(
-                "",
-                {},
-                {
-                    "schema-id": integer("Given by the server when the schema is added.", low=-1),
-                    "identifier-field-ids": array(
-                        integer(), "Ids of the columns that together tell rows apart."
-                    ),
-                },
-            ),
-        ],
-    },
+    "Schema": record(
+        "The columns of a table or view.",
+        {"type": word("struct"), "fields": array(ref("StructField"), "The columns, in order.")},
+        {
+            "schema-id": integer("Given by the server when the schema is added.", low=-1),
+            "identifier-field-ids": array(integer(), "Ids of the columns that together tell rows apart."),
+        },
+    ),
     "PartitionField": record(
         "One value by which data files are kept apart.",
         {

@@ -13,6 +13,7 @@ from catalog_server.api.bodies import (
     UnknownEncoding,
     accepted_encoding,
     compress,
+    declared_length,
     parse_json_object,
     read_body,
     read_json_object,
@@ -127,3 +128,23 @@ def test_compressed_answers_can_be_read() -> None:
     body = b"abc" * 10_000
     assert gzip.decompress(compress(body, "gzip")) == body
     assert zstandard.ZstdDecompressor().decompress(compress(body, "zstd")) == body
+
+
+@pytest.mark.parametrize("header", ["", "x", "-1", "1e9", "\xb2", "\u0664", "1 2", "+5"])
+def test_a_content_length_that_is_no_number_counts_as_none(header: str) -> None:
+    assert declared_length(header) == 0
+
+
+def test_a_content_length_of_any_number_of_digits_is_a_number() -> None:
+    assert declared_length("17") == 17
+    assert declared_length("0" * 18 + "5") > 10**17
+    assert declared_length("9" * 5000) > 10**17
+
+
+def test_a_body_with_a_superscript_as_its_length_is_read() -> None:
+    """It was a 500: to Python a superscript two is a digit, but no number."""
+    waiting = request([b"{}"])
+    headers = [(b"content-length", b"\xb2")]
+    assert (
+        asyncio.run(read_body(Request({**waiting.scope, "headers": headers}, waiting.receive), 10)) == b"{}"
+    )
