@@ -1,8 +1,12 @@
 """One good request of every kind that takes a body, as (verb, path, body): to be mutated, or to be recorded."""
 
+import uuid
 from typing import Any
 
+from table_format.ident import TableIdent
 from tests.api.iceberg_client import SCHEMA, Catalog, append_requirements, append_updates, segment
+from tests.factories.lake import BY_NAME
+from tests.factories.scans import ClientCatalog, PlannedLake
 from tests.factories.views import replacing, setting, version
 
 Request = tuple[str, str, Any]
@@ -97,6 +101,46 @@ def view_seeds(catalog: Catalog) -> list[Request]:
     ]
 
 
+def scan_seeds(catalog: Catalog) -> list[Request]:
+    """One good request of every kind that a reader of files sends."""
+    levels = (f"scanned_{uuid.uuid4().hex[:12]}",)
+    lake = PlannedLake(ClientCatalog(catalog), TableIdent.of(*levels, "t"), schema=SCHEMA, spec=BY_NAME)
+    lake.append_named("a", "b", partition=("x",))
+    one = catalog.table(levels, "t")
+    left, right = ({"type": kind, "term": "id", "value": 5} for kind in ("gt-eq", "not-eq"))
+    name = {"type": "is-null", "child": {"type": "reference", "name": "name"}}
+    among = {
+        "type": "in",
+        "term": {"type": "transform", "transform": "bucket[4]", "term": "id"},
+        "values": [1, 2],
+    }
+    both = {"type": "and", "left": left, "right": {"type": "not", "child": right}}
+    either = {"type": "or", "left": {"type": "or", "left": name, "right": among}, "right": both}
+    plan = {
+        "snapshot-id": lake.metadata.current_snapshot_id,
+        "select": ["id"],
+        "filter": either,
+        "case-sensitive": True,
+        "use-snapshot-schema": False,
+        "stats-fields": ["id", "name"],
+        "min-rows-requested": 10,
+    }
+    made = catalog.http.post(f"{one}/plan", json={"select": ["id"]}).json()
+    tokens = catalog.http.get(f"{one}/plan/{made['plan-id']}").json()["plan-tasks"]
+    sign = {
+        "region": "x",
+        "uri": "s3://a/b",
+        "method": "GET",
+        "headers": {"a": ["b"]},
+        "properties": {"c": "d"},
+    }
+    return [
+        *[("POST", f"{one}/plan", plan)] * 4,
+        ("POST", f"{one}/tasks", {"plan-task": tokens[0]}),
+        ("POST", f"{one}/sign", sign),
+    ]
+
+
 def seeds(catalog: Catalog) -> list[Request]:
     """One good request of every kind that takes a body."""
     levels, loaded = catalog.new_table()
@@ -127,6 +171,7 @@ def seeds(catalog: Catalog) -> list[Request]:
     return [
         *one_update,
         *view_seeds(catalog),
+        *scan_seeds(catalog),
         ("POST", catalog.table(levels, "t"), {key: change[key] for key in ("requirements", "updates")}),
         ("POST", f"{catalog.base}/transactions/commit", {"table-changes": [change]}),
         ("POST", catalog.tables(levels), create),
