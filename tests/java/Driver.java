@@ -42,6 +42,8 @@ public final class Driver {
     commands.put("delete", Tables::delete);
     commands.put("statistics", Tables::statistics);
     commands.put("rows", Tables::rows);
+    commands.put("planScan", Scans::plan);
+    commands.put("readTasks", Scans::read);
     return commands;
   }
 

@@ -1,7 +1,7 @@
 """Random tables and filters: no file with a matching row is left out, residuals ask what is left, peers agree."""
 
 import io
-import struct
+import itertools
 from typing import Any
 
 from hypothesis import given, settings
@@ -181,22 +181,23 @@ def explained(node: Filter, world: World) -> bool:
     UUIDs, which engines order in two ways; NaN, which some call greater than all; time units before 1970, which old
     writers got wrong by one.
     """
-    text = repr(node)
-    ordered = ("'lt", "'gt", "'not'")
     return (
-        ("'u'" in text and any(each in text for each in ordered))
+        "'u'" in repr(node)
         or any(kind in ("float", "double") for kind in world.columns.values())
         or any(transform in ("year", "month", "day", "hour") for _, transform in world.spec)
     )
 
 
+_LOCATIONS = itertools.count()
+
+
 @settings(max_examples=100)
-@given(case=cases.filter(lambda case: len({name for name, _ in case[0][1]}) == len(case[0][1])))
+@given(case=cases)
 def test_pyiceberg_plans_the_same_files(case: Any) -> None:
-    """Specs with one field per column: with two, PyIceberg reads the partitions of the wrong one."""
     draft, node = case
     store = MemoryObjectStore(ManualClock())
-    world = build(store, draft)
+    # A new place every time: PyIceberg keeps what it read by its path.
+    world = build(store, draft, f"memory://t{next(_LOCATIONS)}")
     table = Table(
         ("db", "t"),
         TableMetadataUtil.parse_obj(world.metadata.document),
@@ -206,13 +207,11 @@ def test_pyiceberg_plans_the_same_files(case: Any) -> None:
     )
     try:
         theirs = {task.file.file_path for task in table.scan(as_pyiceberg(node, world.columns)).plan_files()}
-    except (TypeError, IndexError, struct.error):
-        return  # it compares null partitions, and reads a bound of no bytes as null
+    except TypeError:
+        return  # its residuals compare null partitions
     ours = set(planned(store, world, node))
-    rows = {file.path: file.rows for file in world.files}
     if not explained(node, world):
-        # What it leaves out with a matching row in it (a partition whose bound is the empty text) is its fault.
-        assert all(any(holds(node, row) for row in rows[path]) for path in ours - theirs)
+        assert ours <= theirs
     if "not" not in repr(node):
         # Java and we leave out a file whose only value is the one that is not asked for.
         assert theirs <= ours

@@ -1,0 +1,110 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.File;
+import java.util.List;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.ContentFile;
+import org.apache.iceberg.DeleteFile;
+import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.Files;
+import org.apache.iceberg.IncrementalAppendScan;
+import org.apache.iceberg.StaticTableOperations;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableScan;
+import org.apache.iceberg.expressions.Expression;
+import org.apache.iceberg.expressions.ExpressionParser;
+import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.io.CloseableIterable;
+import org.apache.iceberg.io.FileIO;
+import org.apache.iceberg.io.InputFile;
+import org.apache.iceberg.io.OutputFile;
+import org.apache.iceberg.rest.responses.FetchScanTasksResponse;
+import org.apache.iceberg.rest.responses.FetchScanTasksResponseParser;
+
+/** Scans planned by Java's own code, and answers of scan planning read by its client's code. */
+final class Scans {
+  private Scans() {}
+
+  /**
+   * The tasks of a scan: {"metadata": location of a metadata file, "filter", "snapshot", "from", "to"} to a list of
+   * {"path", "deletes", "residual"}.
+   */
+  static JsonNode plan(JsonNode request) throws Exception {
+    Table table = table(request);
+    Expression filter =
+        request.has("filter")
+            ? ExpressionParser.fromJson(request.get("filter").toString())
+            : Expressions.alwaysTrue();
+    if (request.has("to")) {
+      IncrementalAppendScan scan = table.newIncrementalAppendScan().filter(filter);
+      try (CloseableIterable<FileScanTask> tasks =
+          scan.fromSnapshotExclusive(request.get("from").asLong())
+              .toSnapshot(request.get("to").asLong())
+              .planFiles()) {
+        return json(tasks);
+      }
+    }
+    TableScan scan = table.newScan().filter(filter);
+    if (request.has("snapshot")) {
+      scan = scan.useSnapshot(request.get("snapshot").asLong());
+    }
+    try (CloseableIterable<FileScanTask> tasks = scan.planFiles()) {
+      return json(tasks);
+    }
+  }
+
+  /** The tasks in an answer of our server: {"metadata": as above, "answer": members of ScanTasks} to the same list. */
+  static JsonNode read(JsonNode request) throws Exception {
+    FetchScanTasksResponse response =
+        FetchScanTasksResponseParser.fromJson(
+            request.get("answer"), table(request).specs(), true);
+    List<FileScanTask> tasks = response.fileScanTasks();
+    return json(tasks == null ? List.of() : tasks);
+  }
+
+  private static Table table(JsonNode request) {
+    return new BaseTable(
+        new StaticTableOperations(request.get("metadata").asText(), new LocalIO()), "t");
+  }
+
+  private static JsonNode json(Iterable<FileScanTask> tasks) {
+    ArrayNode found = Driver.JSON.createArrayNode();
+    for (FileScanTask task : tasks) {
+      ObjectNode json = found.addObject();
+      json.put("path", task.file().location());
+      json.put("partition", String.valueOf(task.file().partition()));
+      json.put("records", task.file().recordCount());
+      json.put("bounds", bounds(task.file()));
+      json.put("residual", ExpressionParser.toJson(task.residual()));
+      ArrayNode deletes = json.putArray("deletes");
+      for (DeleteFile delete : task.deletes()) {
+        deletes.add(delete.contentOffset() == null
+            ? delete.location()
+            : delete.location() + "@" + delete.contentOffset());
+      }
+    }
+    return found;
+  }
+
+  private static String bounds(ContentFile<?> file) {
+    return file.lowerBounds() == null ? "" : file.lowerBounds().keySet().toString();
+  }
+
+  private static final class LocalIO implements FileIO {
+    @Override
+    public InputFile newInputFile(String path) {
+      return Files.localInput(path);
+    }
+
+    @Override
+    public OutputFile newOutputFile(String path) {
+      throw new UnsupportedOperationException(path);
+    }
+
+    @Override
+    public void deleteFile(String path) {
+      throw new UnsupportedOperationException(new File(path).toString());
+    }
+  }
+}
