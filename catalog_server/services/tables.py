@@ -1,5 +1,6 @@
 """Tables: create, stage, load, list, rename, drop, purge, register, unregister. Commits are in `commits`."""
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,7 @@ __all__ = ["TableHandle", "TableService", "TableSpec"]
 
 PURGE_ATTEMPTS = 20
 _UNREGISTER_ATTEMPTS = 20
+_STAGED_REMEMBERED = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,7 @@ class TableService:
         self._documents = documents
         self._commits = commits
         self._clock, self._ids = time_and_ids
+        self._staged: OrderedDict[tuple[str, TableIdent], None] = OrderedDict()
 
     async def pointer(self, principal: Principal, bucket: str, ident: TableIdent) -> TableRow:
         """The table's row, for whoever wants to read the table: one indexed read, no object store.
@@ -134,7 +137,15 @@ class TableService:
         """
         metadata = await self._new(await self._commits.bucket(bucket), ident, spec)
         document = Document("", metadata.to_bytes(), metadata)
+        self._staged[bucket, ident] = None
+        self._staged.move_to_end((bucket, ident))
+        if len(self._staged) > _STAGED_REMEMBERED:
+            self._staged.popitem(last=False)
         return TableHandle(bucket=bucket, ident=ident, metadata_location=None, document=document, row=None)
+
+    def was_staged(self, bucket: str, ident: TableIdent) -> bool:
+        """Whether a table of that name was staged here of late: a hint to what a commit means, not more."""
+        return (bucket, ident) in self._staged
 
     async def list(
         self, principal: Principal, bucket: str, namespace: Namespace, page: paging.PageRequest | None

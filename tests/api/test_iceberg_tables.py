@@ -209,7 +209,7 @@ def test_large_metadata_is_compressed_for_those_who_accept_it(
     for query in ("", "?snapshots=refs"):
         answer, raw = http.raw(path + query, headers={"Accept-Encoding": encoding})
         assert answer.headers["content-encoding"] == encoding
-        assert answer.headers["vary"] == "Accept-Encoding"
+        assert "Accept-Encoding" in answer.headers["vary"]
         unpack = gzip.decompress if encoding == "gzip" else zstandard.ZstdDecompressor().decompress
         assert json.loads(unpack(raw)) == created
         assert len(raw) < len(json.dumps(created)) / 5
@@ -313,13 +313,11 @@ def test_rename(http: Http, catalog: Catalog) -> None:
     assert fresh["metadata"]["location"] != created["metadata"]["location"]
 
 
-def test_metrics_and_credentials(http: Http, catalog: Catalog) -> None:
+def test_credentials_are_an_empty_list(http: Http, catalog: Catalog) -> None:
     levels, _ = catalog.new_table()
     path = catalog.table(levels, "t")
-    report = {"report-type": "scan-report", "table-name": "t", "snapshot-id": 1, "metrics": {}}
-    assert http.post(f"{path}/metrics", json=report).status_code == 204
-    assert_error(http.post(f"{path}/metrics", json={}), 400, "BadRequestException")
-    assert http.get(f"{path}/credentials").json() == {"storage-credentials": []}
+    for query in ("", "?planId=x", "?referenced-by=a,b"):
+        assert http.get(f"{path}/credentials{query}").json() == {"storage-credentials": []}
 
 
 @pytest.mark.parametrize(

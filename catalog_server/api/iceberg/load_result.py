@@ -23,6 +23,7 @@ from table_format.metadata.document import TableMetadata
 
 ALL, REFS = "all", "refs"
 _ENTITY_TAG = re.compile(r'(?:W/)?("[^"]*")')
+_VARY = "Accept-Encoding, X-Iceberg-Access-Delegation"
 _COMPRESS_FROM_BYTES = 32 * 1024
 _THREAD_FROM_BYTES = 256 * 1024
 
@@ -42,7 +43,7 @@ def matches(if_none_match: Sequence[str], tag: str) -> bool:
 
 def not_modified(tag: str) -> Response:
     """304 without a body."""
-    return Response(status_code=304, headers={"ETag": tag})
+    return Response(status_code=304, headers={"ETag": tag, "Vary": _VARY})
 
 
 async def load_result(call: Call, handle: TableHandle, snapshots: str = ALL) -> Response:
@@ -52,7 +53,7 @@ async def load_result(call: Call, handle: TableHandle, snapshots: str = ALL) -> 
         return Response(_spliced(None, document.raw), media_type="application/json")
     encoding = accepted_encoding(call.request.headers.get("accept-encoding", ""))
     table_uuid = handle.row.table_uuid if handle.row else str(document.metadata.uuid).lower()
-    headers = {"ETag": etag(call, location, table_uuid, snapshots), "Vary": "Accept-Encoding"}
+    headers = {"ETag": etag(call, location, table_uuid, snapshots), "Vary": _VARY}
     if encoding is None or len(document.raw) < _COMPRESS_FROM_BYTES:
         shape = document.raw if snapshots == ALL else await _derived(document, REFS, _only_refs(document))
         return Response(_spliced(location, shape), media_type="application/json", headers=headers)

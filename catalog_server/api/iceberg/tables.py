@@ -1,5 +1,7 @@
 """Tables: list, create, load, exists, commit, drop, register, unregister, rename, credentials, signing."""
 
+from dataclasses import replace
+
 from starlette.responses import Response
 
 from catalog_server.api.callers import caller_of
@@ -17,6 +19,7 @@ from catalog_server.api.iceberg.wire import checked_name, objects, optional, req
 from catalog_server.services.tables import TableSpec
 from table_format.errors import Invalid, NoSuchTable
 from table_format.ident import TableIdent
+from table_format.jsontypes import JsonObject
 
 
 async def list_tables(call: Call) -> Response:
@@ -70,11 +73,13 @@ async def table_exists(call: Call) -> Response:
 async def commit_table(call: Call) -> Response:
     """Apply updates if the requirements hold."""
     optional(call.body, "identifier", dict)
+    requirements = objects(call.body, "requirements")
+    call = _as_staged(call, requirements)
     handle = await call.platform.commits.commit(
         call.principal,
         call.bucket,
         call.table,
-        objects(call.body, "requirements"),
+        requirements,
         objects(call.body, "updates"),
         caller=caller_of(call.request),
     )
@@ -131,6 +136,16 @@ async def sign_request(call: Call) -> Response:
     required(call.body, "method", str)
     await _must_exist(call)
     raise Invalid("Remote signing is not offered by this catalog: use storage credentials of your own")
+
+
+def _as_staged(call: Call, requirements: list[JsonObject]) -> Call:
+    """A raw plus is read as a space first; but a table that is born gets the name under which it was staged."""
+    if not call.names.ambiguous or all(need.get("type") != "assert-create" for need in requirements):
+        return call
+    literal = replace(call, names=call.names.literal())
+    tables = call.platform.tables
+    meant = tables.was_staged(call.bucket, literal.table) and not tables.was_staged(call.bucket, call.table)
+    return literal if meant else call
 
 
 async def _must_exist(call: Call) -> None:

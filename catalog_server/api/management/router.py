@@ -67,28 +67,33 @@ class _Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started = False
+        started = too_large = False
         received = 0
 
         async def bounded_receive() -> Message:
-            nonlocal received
+            nonlocal received, too_large
             message = await receive()
             received += len(message.get("body", b""))
             if received > self._limit:
-                raise TooLarge(f"Request body too large: the limit is {self._limit} bytes")
+                too_large = True
+                raise TooLarge(detail)
             return message
 
         async def watched_send(message: Message) -> None:
             nonlocal started
+            if too_large:
+                return  # what the framework makes of the broken-off body; it is told below what was wrong
             started = True
             await send(message)
 
+        detail = f"Request body too large: the limit is {self._limit} bytes"
         if self._declared_length(scope) > self._limit:
-            detail = f"Request body too large: the limit is {self._limit} bytes"
             await problem(413, Kind.INVALID, detail)(scope, receive, send)
             return
         try:
             await self.app(scope, bounded_receive, watched_send)
+            if too_large:
+                await problem(413, Kind.INVALID, detail)(scope, receive, send)
         except Exception:
             _log.exception("request_crashed", method=scope["method"], path=scope["path"])
             if started:
