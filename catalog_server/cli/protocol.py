@@ -29,6 +29,7 @@ class BoundedRequests(HttpToolsProtocol):
         self._body_seconds = body_seconds
         self._open_head_bytes: int | None = None  # received since a head began; None outside of heads
         self._open_body = False
+        self._said_all = False  # the client will send no more
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -74,6 +75,17 @@ class BoundedRequests(HttpToolsProtocol):
         super().on_response_complete()
         if self._open_body and not self.transport.is_closing():
             self._wait(min(LINGER_SECONDS, self._body_seconds))
+        if self._said_all and not self._owes_answers():
+            self.transport.close()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client sends no more (RFC 9112 §9.6): whether the connection stays until its requests are answered."""
+        # A body that will never be whole is nobody's request: closing the connection tells its reader so.
+        self._said_all = self.cycle is not None and not self._open_body and self._owes_answers()
+        return self._said_all
+
+    def _owes_answers(self) -> bool:
+        return bool(self.pipeline) or not self.cycle.response_complete
 
     def _wait(self, seconds: float) -> None:
         self._stop_waiting()
