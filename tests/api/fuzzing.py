@@ -62,7 +62,8 @@ async def _send(
         check(answer, sent)
         if answer.status >= 400:
             refused += 1
-            assert state.changes() == [], (answer, sent)
+            changes = state.changes()
+            assert not changes, (changes, answer, sent)
         elif sent.method not in {"GET", "HEAD"}:
             state.take()
     return refused
