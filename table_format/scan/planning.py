@@ -17,7 +17,7 @@ from table_format.manifest.read import count_entries, iterate_manifest
 from table_format.metadata.document import TableMetadata
 from table_format.scan.expressions import Expression
 from table_format.scan.matching import Matcher
-from table_format.scan.page_deletes import deletes_of
+from table_format.scan.page_deletes import PageDeletes
 from table_format.scan.plan import holds_no_live_file, snapshot_manifests
 from table_format.scan.request import (
     ScanRequest,
@@ -84,7 +84,7 @@ class Scan:
     snapshot_id: int | None
     schema: JsonObject
     data_manifests: tuple[ManifestFile, ...]
-    delete_manifests: tuple[ManifestFile, ...]
+    deletes: PageDeletes
     stats_field_ids: frozenset[int]
     matcher: Matcher
     appended_by: frozenset[int] | None = None
@@ -175,6 +175,7 @@ def open_scan(store: ObjectStore, metadata: TableMetadata, request: ScanRequest)
     elif snapshot is not None:
         manifests = snapshot_manifests(store, snapshot)
     counted = [_counted(store, manifest) for manifest in manifests]
+    of_deletes = [each for each in counted if each.content is ManifestContent.DELETES]
     return Scan(
         metadata=metadata,
         request=request,
@@ -182,9 +183,7 @@ def open_scan(store: ObjectStore, metadata: TableMetadata, request: ScanRequest)
         schema=schema,
         data_manifests=tuple(each for each in counted if each.content is ManifestContent.DATA),
         # An append scan is of files as they were added: no delete concerns it.
-        delete_manifests=tuple(
-            each for each in counted if each.content is ManifestContent.DELETES and appended is None
-        ),
+        deletes=PageDeletes(metadata, [] if appended is not None else of_deletes),
         stats_field_ids=stats,
         matcher=matcher,
         appended_by=appended,
@@ -218,7 +217,7 @@ def plan_page(store: ObjectStore, scan: Scan, page: ScanPage) -> Iterator[Planne
     if page.last_manifest >= len(scan.data_manifests):
         raise Invalid("the page is not one of this scan: the scan has fewer manifests")
     found = list(_page_files(store, scan, page))
-    index = deletes_of(store, scan.metadata, scan.delete_manifests, [entry for entry, _ in found])
+    index = scan.deletes.index(store, [entry for entry, _ in found])
     for entry, residual in found:
         yield PlannedFile(entry=entry, deletes=index.applying_to(entry), residual=residual)
 

@@ -160,9 +160,13 @@ DELETES: dict[str, Callable[[Lake, str], Any]] = {
 }
 
 
+@pytest.mark.parametrize("most", [0, 10_000], ids=["page by page", "once"])
 @pytest.mark.parametrize("kind", DELETES)
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_each_page_has_the_deletes_that_the_whole_snapshot_has(lake: Lake, kind: str, size: int) -> None:
+def test_each_page_has_the_deletes_that_the_whole_snapshot_has(
+    lake: Lake, kind: str, size: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("table_format.scan.page_deletes.KEPT_DELETES", most)
     lake.row_delta([], [DELETES[kind](lake, planned(lake)[0])])
     lake.append_rows({"id": 50, "name": "n0"}, partition=("n0",))
     expected = {
