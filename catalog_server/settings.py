@@ -4,14 +4,16 @@ Owns names, types, bounds and descriptions; holds values only, never an object. 
 file, and options of the command line over both. A setting nobody knows is an error, never ignored.
 """
 
+import dataclasses
 import difflib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 ENV_PREFIX = "FRAZIL_"
@@ -30,6 +32,19 @@ class SettingsError(StartError):
 
 class _Group(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PostgresUrl:
+    """Where a PostgreSQL database is; shown without the password."""
+
+    url: str = dataclasses.field(repr=False)
+    """With the password, as the driver takes it."""
+    label: str
+    """For people: postgresql://user@host:port/database."""
+
+    def __str__(self) -> str:
+        return self.label
 
 
 class ServerSettings(_Group):
@@ -55,19 +70,35 @@ class ServerSettings(_Group):
 class DatabaseSettings(_Group):
     """The database with the table pointers."""
 
-    url: str = Field(
-        "",
-        description="Database URL, sqlite:////absolute/path.db; empty: frazil.db in the data directory.",
+    url: SecretStr = Field(
+        SecretStr(""),
+        description="Database URL, postgresql+asyncpg://user:password@host:port/database or "
+        "sqlite:////absolute/path.db; empty: SQLite, frazil.db in the data directory.",
     )
     busy_timeout_seconds: float = Field(
         5.0, ge=0, description="How long a write waits for another process that writes before answering 503."
     )
-    readers: int = Field(4, ge=1, le=64, description="Threads that read from the database.")
+    readers: int = Field(4, ge=1, le=64, description="SQLite: threads that read.")
     max_batch: int = Field(
-        128, ge=1, description="Most writes that share one durable database commit (one disk flush)."
+        128, ge=1, description="SQLite: most writes that share one durable commit (one disk flush)."
     )
     max_queued_writes: int = Field(
-        10_000, ge=1, description="Writes that may wait; beyond that requests are answered 503."
+        10_000, ge=1, description="SQLite: writes that may wait; beyond that requests are answered 503."
+    )
+    pool_size: int = Field(
+        8, ge=1, le=1000, description="PostgreSQL: connections of one process for reads and writes."
+    )
+    hot_pool_size: int = Field(
+        4, ge=1, le=1000, description="PostgreSQL: connections of one process that look pointers up."
+    )
+    acquire_timeout_seconds: float = Field(
+        5.0, gt=0, description="PostgreSQL: how long to wait for a free connection before answering 503."
+    )
+    connect_timeout_seconds: float = Field(
+        5.0, gt=0, description="PostgreSQL: how long making a connection may take."
+    )
+    statement_timeout_seconds: float = Field(
+        30.0, gt=0, description="PostgreSQL: how long one statement may take before it is cancelled."
     )
 
 
@@ -262,18 +293,25 @@ class Settings(BaseSettings):
         return (init_settings,)
 
     @property
-    def database_path(self) -> Path:
-        """The SQLite file.
+    def database_location(self) -> Path | PostgresUrl:
+        """The SQLite file, or where PostgreSQL is.
 
         Raises:
-            SettingsError: the URL names another kind of database.
+            SettingsError: the URL names neither.
         """
-        if not self.database.url:
+        url = self.database.url.get_secret_value()
+        if not url:
             return self.server.data_dir / "frazil.db"
         for prefix in ("sqlite+aiosqlite:///", "sqlite:///"):
-            if self.database.url.startswith(prefix) and len(self.database.url) > len(prefix):
-                return Path(self.database.url.removeprefix(prefix))
-        raise SettingsError("setting database.url must be sqlite:////absolute/path.db (or empty)")
+            if url.startswith(prefix) and len(url) > len(prefix):
+                return Path(url.removeprefix(prefix))
+        for prefix in ("postgresql+asyncpg://", "postgresql://", "postgres://"):
+            if url.startswith(prefix):
+                return _postgres(url.removeprefix(prefix))
+        raise SettingsError(
+            "setting database.url must be postgresql+asyncpg://user:password@host:port/database or "
+            "sqlite:////absolute/path.db (or empty)"
+        )
 
 
 def load(
@@ -306,8 +344,25 @@ def load(
         settings = Settings(**nested)  # type: ignore[arg-type]
     except ValidationError as error:
         raise SettingsError(_explain(error)) from None
-    _ = settings.database_path
+    _ = settings.database_location
     return settings
+
+
+def _postgres(rest: str) -> PostgresUrl:
+    url = f"postgresql://{rest}"
+    try:
+        parts = urlsplit(url)
+        _ = parts.port if "," not in parts.netloc else None  # several hosts: the driver tells them apart
+    except ValueError:
+        parts = None
+    if parts is None or parts.fragment or "@" in parts.path or not parts.path.strip("/"):
+        # Never quote the URL here: what is wrong with it may be a part of the password.
+        raise SettingsError(
+            "setting database.url is not of the form postgresql+asyncpg://user:password@host:port/database; "
+            "write special characters of the password as %XX"
+        )
+    credentials, at, hosts = parts.netloc.rpartition("@")
+    return PostgresUrl(url, f"postgresql://{credentials.partition(':')[0]}{at}{hosts}{parts.path}")
 
 
 def documented() -> Iterator[tuple[str, str, str]]:

@@ -23,7 +23,7 @@ def upgrade(data_dir: DataDir = None, config: Config = None, as_json: Json = Fal
     with start_errors():
         settings = start_settings(config, {"server.data_dir": data_dir})
         uvloop.run(_upgrade(settings))
-    path = str(settings.database_path)
+    path = str(settings.database_location)
     if as_json:
         print_json({"database": path, "state": "up to date"})
     else:

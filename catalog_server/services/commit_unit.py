@@ -1,6 +1,6 @@
 """The database side of a commit: all pointers, places and jobs, in one transaction.
 
-Runs on the writer thread. Raising undoes all of it.
+Raising undoes all of it.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from catalog_server.store import jobs, places, pointers, tables, unreferenced
 from catalog_server.store.jobs import JobBirth
 from catalog_server.store.keys import key_of
 from catalog_server.store.tables import Birth, TableRow
+from catalog_server.store.units import row_locks
 from table_format.errors import CommitFailed
 from table_format.ident import TableIdent
 
@@ -55,6 +56,21 @@ def run(connection: Connection, unit: Unit) -> list[TableRow]:
     return [rows[part.planned.ident] for part in unit.parts]
 
 
+@row_locks
+def swap(connection: Connection, unit: Unit) -> list[TableRow]:
+    """`run`, for a unit that `only_swaps`: by rows locked, swapped conditionally, or unique.
+
+    Raises:
+        LostRace, AlreadyAnswered, AlreadyExists, NoSuchNamespace: as `run`.
+    """
+    return run(connection, unit)
+
+
+def only_swaps(unit: Unit) -> bool:
+    """Whether the unit moves pointers of tables that stay at their places: names and places are decided on alone."""
+    return all(part.planned.current.row is not None and not part.planned.new_places for part in unit.parts)
+
+
 def job_for(row: TableRow, kind: str, origin: str, max_attempts: int) -> JobBirth:
     """A job of that kind on a table."""
     return JobBirth(
@@ -84,7 +100,7 @@ def _point(connection: Connection, unit: Unit, part: Part) -> TableRow:
     if row is None:
         return _insert(connection, unit, part)
     if part.new_location is None:
-        now = tables.find(connection, row.bucket_id, row.ident)
+        now = tables.hold(connection, row.bucket_id, row.ident)
         if now is None or now.metadata_location != row.metadata_location:
             raise LostRace
         return now

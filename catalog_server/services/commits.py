@@ -365,7 +365,8 @@ class CommitService:
             job_attempts=self._limits.job_attempts,
         )
         try:
-            rows = await self._database.write(commit_unit.run, unit)
+            apply = commit_unit.swap if commit_unit.only_swaps(unit) else commit_unit.run
+            rows = await self._database.write(apply, unit)
         except CommitStateUnknown:
             _log.error("commit_state_unknown", files=[document.location for document in written])
             raise

@@ -17,6 +17,7 @@ from catalog_server.store.engine import Database
 from catalog_server.store.jobs import JobBirth, JobQuery, JobRow, JobState
 from catalog_server.store.keys import key_of, lineage
 from catalog_server.store.tables import TableRow
+from catalog_server.store.units import row_locks
 from maintenance import policies as rules
 from maintenance.policies import PolicyType
 from maintenance.ports import Job, JobKind, NewJob
@@ -177,6 +178,7 @@ def _request(
     return rows.enqueue(connection, rows.urgent(birth, dry_run=dry_run), now_ms)
 
 
+@row_locks
 def _claim(
     connection: Connection, owner: str, kinds: Sequence[str], lease_until_ms: int, now_ms: int
 ) -> Job | None:

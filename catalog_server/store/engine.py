@@ -10,8 +10,9 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
-from catalog_server.settings import Settings
+from catalog_server.settings import PostgresUrl, Settings
 from catalog_server.store.lookup import Lookup
+from catalog_server.store.postgres import PostgresDatabase
 from catalog_server.store.sqlite import SqliteDatabase
 
 P = ParamSpec("P")
@@ -55,8 +56,8 @@ class Database(Protocol):
     ) -> T:
         """Run `fn(connection, …)` as one all-or-nothing unit; returns once it is durable.
 
-        No other unit changes the database meanwhile, in any process: what `fn` found holds until it is done. An
-        exception of `fn` undoes the unit and comes out here.
+        No other unit changes the database meanwhile, in any process: what `fn` found holds until it is done. (Units
+        marked with `row_locks` may run beside each other.) An exception of `fn` undoes the unit and comes out here.
         A request with an Idempotency-Key has its answer written in the same transaction (`idempotency.joined`).
 
         Raises:
@@ -85,8 +86,11 @@ class Database(Protocol):
 def choose(settings: Settings) -> Database:
     """The database that the settings name; opens nothing yet."""
     wanted = settings.database
+    location = settings.database_location
+    if isinstance(location, PostgresUrl):
+        return PostgresDatabase(location.url, location.label, wanted)
     return SqliteDatabase(
-        settings.database_path,
+        location,
         busy_timeout_seconds=wanted.busy_timeout_seconds,
         readers=wanted.readers,
         max_batch=wanted.max_batch,

@@ -14,6 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from sqlalchemy import Connection, delete, insert, select
 
 from catalog_server.store.schema import idempotency
+from catalog_server.store.units import row_locks
 from table_format.errors import Kind, TableFormatError
 from table_format.jsontypes import JsonObject
 
@@ -118,6 +119,7 @@ def record(connection: Connection, key: RequestKey, outcome: JsonObject, now_ms:
     )
 
 
+@row_locks
 def settle(connection: Connection, key: RequestKey, outcome: JsonObject, now_ms: int) -> Answer:
     """Keep this answer, unless there is one already; the one that is kept."""
     found = find(connection, key)
@@ -127,6 +129,7 @@ def settle(connection: Connection, key: RequestKey, outcome: JsonObject, now_ms:
     return Answer(fingerprint=key.fingerprint, outcome=outcome)
 
 
+@row_locks
 def forget_before(connection: Connection, before_ms: int) -> int:
     """Delete answers older than that; how many."""
     return connection.execute(delete(idempotency).where(idempotency.c.created_at_ms < before_ms)).rowcount

@@ -1,7 +1,8 @@
 """Rows of maintenance jobs. Owns the states and who may change them; knows nothing of what a job does.
 
 queued -> running (a lease with an end) -> done | failed, or back to queued. At most one job per table and kind
-is queued, and at most one that is not a dry run is running per table; unique indexes hold both.
+is queued, and at most one that is not a dry run is running per table; unique indexes hold both. Every function here
+locks the jobs that it decides on, so that workers of many processes may share one queue.
 """
 
 from collections.abc import Collection
@@ -26,6 +27,7 @@ from sqlalchemy import (
 
 from catalog_server.store.keys import namespace_of
 from catalog_server.store.schema import buckets, jobs
+from catalog_server.store.units import row_locks
 from table_format.ident import Namespace
 from table_format.jsontypes import JsonObject
 
@@ -98,6 +100,7 @@ class JobQuery:
     state: str | None = None
 
 
+@row_locks
 def enqueue(connection: Connection, birth: JobBirth, now_ms: int) -> JobRow:
     """Queue a job, or give the one that is queued for the same table, kind and dryness already.
 
@@ -175,6 +178,7 @@ def page(
     return [_job(row) for row in rows]
 
 
+@row_locks
 def claim(
     connection: Connection, owner: str, kinds: Collection[str], lease_until_ms: int, now_ms: int
 ) -> JobRow | None:
@@ -193,6 +197,7 @@ def claim(
         )
         .order_by(jobs.c.priority.desc(), _waiting_since(), jobs.c.id)
         .limit(1)
+        .with_for_update(of=jobs, skip_locked=True)
     ).scalar_one_or_none()
     if job_id is None:
         return None
@@ -211,16 +216,19 @@ def claim(
     return _must(connection, job_id)
 
 
+@row_locks
 def heartbeat(connection: Connection, job_id: int, owner: str, lease_until_ms: int) -> bool:
     """Prolong a lease; False when it is the owner's no more."""
     return _change(connection, job_id, owner, lease_until_ms=lease_until_ms)
 
 
+@row_locks
 def save_plan(connection: Connection, job_id: int, owner: str, plan: JsonObject) -> bool:
     """Store what a later attempt must know."""
     return _change(connection, job_id, owner, plan=plan)
 
 
+@row_locks
 def finish(
     connection: Connection,
     job_id: int,
@@ -241,6 +249,7 @@ def finish(
     return _change(connection, job_id, owner, **values)
 
 
+@row_locks
 def fail(
     connection: Connection,
     job_id: int,
@@ -252,17 +261,22 @@ def fail(
     error, retry_at_ms = failure
     if retry_at_ms is None:
         return _change(connection, job_id, owner, error=error, state=JobState.FAILED, finished_at_ms=now_ms)
-    row = find(connection, job_id)
+    stored = connection.execute(_joined().where(jobs.c.id == job_id).with_for_update(of=jobs)).first()
+    row = None if stored is None else _job(stored)
     if row is None or row.state is not JobState.RUNNING or row.lease_owner != owner:
         return False
     _back_to_queue(connection, row, error, retry_at_ms, now_ms)
     return True
 
 
+@row_locks
 def requeue_stalled(connection: Connection, now_ms: int) -> int:
     """Give back running jobs whose lease ran out, or fail those that used up their attempts; how many."""
     rows = connection.execute(
-        _joined().where(jobs.c.state == JobState.RUNNING, jobs.c.lease_until_ms < now_ms).order_by(jobs.c.id)
+        _joined()
+        .where(jobs.c.state == JobState.RUNNING, jobs.c.lease_until_ms < now_ms)
+        .order_by(jobs.c.id)
+        .with_for_update(of=jobs, skip_locked=True)  # one that is locked is being renewed or ended just now
     ).all()
     for stored in rows:
         row = _job(stored)
@@ -300,7 +314,7 @@ def last_ends(connection: Connection) -> dict[tuple[str, str], int | None]:
             jobs.c.table_uuid,
             jobs.c.kind,
             func.max(jobs.c.finished_at_ms).label("ended"),
-            func.sum(jobs.c.state.in_([JobState.QUEUED, JobState.RUNNING])).label("open"),
+            func.count(case((jobs.c.state.in_([JobState.QUEUED, JobState.RUNNING]), 1))).label("open"),
         )
         .where(~jobs.c.dry_run)
         .group_by(jobs.c.table_uuid, jobs.c.kind)
@@ -352,13 +366,16 @@ def _back_to_queue(connection: Connection, row: JobRow, error: str, run_after_ms
 
 
 def _queued_twin(connection: Connection, table_uuid: str, kind: str, dry_run: bool) -> JobRow | None:
+    # Locked: were it claimed before this transaction ends, it would run without seeing what it is wanted for.
     row = connection.execute(
-        _joined().where(
+        _joined()
+        .where(
             jobs.c.table_uuid == table_uuid,
             jobs.c.kind == kind,
             jobs.c.dry_run == dry_run,
             jobs.c.state == JobState.QUEUED,
         )
+        .with_for_update(of=jobs)
     ).first()
     return None if row is None else _job(row)
 

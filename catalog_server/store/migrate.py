@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, inspect
 
 from catalog_server.settings import StartError
 from catalog_server.store import schema
@@ -27,29 +27,28 @@ def scripts() -> Path:
 
 
 def upgrade(engine: Engine, path: Path) -> None:
-    """Apply the migrations that are missing.
+    """Apply the migrations that are missing to an SQLite file.
 
     Raises:
         DatabaseTooNew: the database has an unknown revision.
     """
-    with _lock(path.with_name(path.name + ".migrate.lock")):
-        with engine.connect() as connection, connection.begin():
-            current = revision(connection)
-        if current == schema.REVISION:
-            return
-        _apply(engine, current, path)
+    with (
+        _lock(path.with_name(path.name + ".migrate.lock")),
+        engine.connect() as connection,
+        connection.begin(),
+    ):
+        bring_up_to_date(connection, str(path))
 
 
-def revision(connection: Connection) -> str | None:
-    """The database's revision; None for an empty one."""
-    found = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE name = 'alembic_version'")
-    if found.first() is None:
-        return None
-    row = connection.exec_driver_sql("SELECT version_num FROM alembic_version").first()
-    return None if row is None else str(row[0])
+def bring_up_to_date(connection: Connection, name: str) -> None:
+    """Apply the migrations that are missing, in the transaction of the connection, which no other process is in.
 
-
-def _apply(engine: Engine, current: str | None, path: Path) -> None:
+    Raises:
+        DatabaseTooNew: the database has an unknown revision.
+    """
+    current = revision(connection)
+    if current == schema.REVISION:
+        return
     # Alembic takes a third of a second to import, and most starts have nothing to migrate.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
@@ -60,12 +59,19 @@ def _apply(engine: Engine, current: str | None, path: Path) -> None:
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if current is not None and current not in known:
         raise DatabaseTooNew(
-            f"database {path} is of revision {current}, which this program does not know: "
+            f"database {name} is of revision {current}, which this program does not know: "
             "it was written by a newer frazil; start that one"
         )
-    with engine.connect() as connection, connection.begin():
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def revision(connection: Connection) -> str | None:
+    """The database's revision; None for an empty one."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    row = connection.exec_driver_sql("SELECT version_num FROM alembic_version").first()
+    return None if row is None else str(row[0])
 
 
 @contextmanager

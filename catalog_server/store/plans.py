@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
 from catalog_server.store.schema import scan_plans
+from catalog_server.store.units import row_locks
 from table_format.jsontypes import JsonObject
 
 Pages: TypeAlias = list[list[int | None]]
@@ -42,12 +43,11 @@ class PlanRow:
 
 def find(connection: Connection, plan_id: str, now_ms: int) -> PlanRow | None:
     """The plan of that id, or None when there is none (any more)."""
-    row = connection.execute(
-        select(scan_plans).where(scan_plans.c.id == plan_id, scan_plans.c.expires_at_ms > now_ms)
-    ).first()
+    row = connection.execute(_living(plan_id, now_ms)).first()
     return None if row is None else _plan(row)
 
 
+@row_locks
 def add(connection: Connection, row: PlanRow, now_ms: int) -> None:
     """Insert a plan, and delete those that are expired."""
     connection.execute(delete(scan_plans).where(scan_plans.c.expires_at_ms <= now_ms))
@@ -65,6 +65,7 @@ def add(connection: Connection, row: PlanRow, now_ms: int) -> None:
     )
 
 
+@row_locks
 def take(connection: Connection, plan_id: str, now_ms: int, lease_until_ms: int) -> bool:
     """Take over the planning of a submitted plan that nobody works on; whether that was so."""
     taken = connection.execute(
@@ -79,6 +80,7 @@ def take(connection: Connection, plan_id: str, now_ms: int, lease_until_ms: int)
     return taken.rowcount == 1
 
 
+@row_locks
 def renew(connection: Connection, plan_id: str, lease_until_ms: int) -> bool:
     """Move the lease of a submitted plan; whether the plan is still wanted."""
     renewed = connection.execute(
@@ -89,6 +91,7 @@ def renew(connection: Connection, plan_id: str, lease_until_ms: int) -> bool:
     return renewed.rowcount == 1
 
 
+@row_locks
 def finish(connection: Connection, plan_id: str, pages: Pages, error: JsonObject | None) -> None:
     """Write down what a submitted plan came to, unless it was cancelled meanwhile."""
     state = PlanState.COMPLETED if error is None else PlanState.FAILED
@@ -99,6 +102,7 @@ def finish(connection: Connection, plan_id: str, pages: Pages, error: JsonObject
     )
 
 
+@row_locks
 def cancel(connection: Connection, plan_id: str) -> None:
     """Keep only that the plan was cancelled."""
     connection.execute(
@@ -108,12 +112,14 @@ def cancel(connection: Connection, plan_id: str) -> None:
     )
 
 
+@row_locks
 def append_pages(connection: Connection, plan_id: str, pages: Pages, now_ms: int) -> list[int] | None:
     """Add pages that only showed when another was read; their numbers, those known already included.
 
     None when the plan is gone or not completed any more.
     """
-    row = find(connection, plan_id, now_ms)
+    found = connection.execute(_living(plan_id, now_ms).with_for_update()).first()
+    row = None if found is None else _plan(found)
     if row is None or row.state is not PlanState.COMPLETED:
         return None
     known = list(row.pages)
@@ -122,6 +128,10 @@ def append_pages(connection: Connection, plan_id: str, pages: Pages, now_ms: int
     if len(known) > len(row.pages):
         connection.execute(update(scan_plans).where(scan_plans.c.id == plan_id).values(pages=known))
     return [known.index(page) for page in pages]
+
+
+def _living(plan_id: str, now_ms: int) -> Select[Any]:
+    return select(scan_plans).where(scan_plans.c.id == plan_id, scan_plans.c.expires_at_ms > now_ms)
 
 
 def _plan(row: Row[Any]) -> PlanRow:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, delete, insert, select
 
 from catalog_server.store.schema import metrics_reports, tables
+from catalog_server.store.units import row_locks
 
 _CHUNK = 500  # ids per statement, well below SQLite's limit of variables
 
@@ -32,6 +33,7 @@ class ReportRow:
     received_at_ms: int
 
 
+@row_locks
 def add(connection: Connection, reports: Sequence[NewReport], per_table: int) -> int:
     """Keep reports, and of each table only the newest; how many, since those of dropped tables are not kept."""
     wanted = sorted({report.table_id for report in reports})
@@ -82,6 +84,7 @@ def page(
     ]
 
 
+@row_locks
 def forget_before(connection: Connection, before_ms: int) -> int:
     """Delete reports older than that; how many."""
     old = delete(metrics_reports).where(metrics_reports.c.received_at_ms < before_ms)

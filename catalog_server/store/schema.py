@@ -1,4 +1,4 @@
-"""All database tables. Times are integer milliseconds; names compare byte by byte.
+"""All database tables. Times are integer milliseconds; texts compare byte by byte, on either kind of database.
 
 `REVISION` is the Alembic revision this file describes; a test holds both together.
 """
@@ -21,6 +21,7 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect
 
 REVISION = "0004_metrics_reports"
@@ -35,10 +36,15 @@ METADATA = MetaData(
 )
 
 
+# PostgreSQL's default collation is that of some language: pages would come in its order, and the ranges by which
+# overlapping places are found would miss some.
+TEXT = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
+
+
 class JsonText(TypeDecorator[Any]):
     """A JSON value in a text column (the dialects' own JSON types differ in what they change)."""
 
-    impl = Text
+    impl = TEXT
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
@@ -60,8 +66,8 @@ buckets = Table(
     "buckets",
     METADATA,
     _id(),
-    Column("name", Text, nullable=False, unique=True),
-    Column("location", Text, nullable=False),
+    Column("name", TEXT, nullable=False, unique=True),
+    Column("location", TEXT, nullable=False),
     Column("properties", JsonText, nullable=False),
     Column("created_at_ms", BigInteger, nullable=False),
     sqlite_autoincrement=True,
@@ -74,8 +80,8 @@ namespaces = Table(
     Column("bucket_id", ForeignKey("buckets.id"), nullable=False),
     Column("parent_id", ForeignKey("namespaces.id"), nullable=True, index=True),
     # All levels joined by U+001F, which no level may hold.
-    Column("key", Text, nullable=False),
-    Column("parent_key", Text, nullable=False),
+    Column("key", TEXT, nullable=False),
+    Column("parent_key", TEXT, nullable=False),
     Column("properties", JsonText, nullable=False),
     Column("created_at_ms", BigInteger, nullable=False),
     UniqueConstraint("bucket_id", "key"),
@@ -89,11 +95,11 @@ tables = Table(
     _id(),
     Column("bucket_id", ForeignKey("buckets.id"), nullable=False),
     Column("namespace_id", ForeignKey("namespaces.id"), nullable=False),
-    Column("name", Text, nullable=False),
-    Column("table_uuid", Text, nullable=False, unique=True),
-    Column("location", Text, nullable=False),
-    Column("metadata_location", Text, nullable=False),
-    Column("previous_metadata_location", Text, nullable=True),
+    Column("name", TEXT, nullable=False),
+    Column("table_uuid", TEXT, nullable=False, unique=True),
+    Column("location", TEXT, nullable=False),
+    Column("metadata_location", TEXT, nullable=False),
+    Column("previous_metadata_location", TEXT, nullable=True),
     Column("version", BigInteger, nullable=False),
     Column("created_at_ms", BigInteger, nullable=False),
     Column("updated_at_ms", BigInteger, nullable=False),
@@ -107,7 +113,7 @@ table_places = Table(
     "table_places",
     METADATA,
     Column("table_id", ForeignKey("tables.id", ondelete="CASCADE"), primary_key=True),
-    Column("place", Text, primary_key=True, index=True),  # canonical, without trailing slash
+    Column("place", TEXT, primary_key=True, index=True),  # canonical, without trailing slash
 )
 
 # A view and a table can not have the same name; `relations` sees to that.
@@ -117,11 +123,11 @@ views = Table(
     _id(),
     Column("bucket_id", ForeignKey("buckets.id"), nullable=False),
     Column("namespace_id", ForeignKey("namespaces.id"), nullable=False),
-    Column("name", Text, nullable=False),
-    Column("view_uuid", Text, nullable=False, unique=True),
-    Column("location", Text, nullable=False),
-    Column("metadata_location", Text, nullable=False),
-    Column("previous_metadata_location", Text, nullable=True),
+    Column("name", TEXT, nullable=False),
+    Column("view_uuid", TEXT, nullable=False, unique=True),
+    Column("location", TEXT, nullable=False),
+    Column("metadata_location", TEXT, nullable=False),
+    Column("previous_metadata_location", TEXT, nullable=True),
     Column("version", BigInteger, nullable=False),
     Column("created_at_ms", BigInteger, nullable=False),
     Column("updated_at_ms", BigInteger, nullable=False),
@@ -133,15 +139,15 @@ view_places = Table(
     "view_places",
     METADATA,
     Column("view_id", ForeignKey("views.id", ondelete="CASCADE"), primary_key=True),
-    Column("place", Text, primary_key=True, index=True),  # canonical, without trailing slash
+    Column("place", TEXT, primary_key=True, index=True),  # canonical, without trailing slash
 )
 
 policies = Table(
     "policies",
     METADATA,
-    Column("scope", Text, primary_key=True),  # bucket | namespace | table
+    Column("scope", TEXT, primary_key=True),  # bucket | namespace | table
     Column("scope_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("policy_type", Text, primary_key=True),
+    Column("policy_type", TEXT, primary_key=True),
     Column("document", JsonText, nullable=False),
     Column("version", BigInteger, nullable=False),
     Column("updated_at_ms", BigInteger, nullable=False),
@@ -151,12 +157,12 @@ policy_changes = Table(
     "policy_changes",
     METADATA,
     _id(),
-    Column("scope", Text, nullable=False),
+    Column("scope", TEXT, nullable=False),
     Column("scope_id", BigInteger, nullable=False),
-    Column("policy_type", Text, nullable=False),
+    Column("policy_type", TEXT, nullable=False),
     Column("before", JsonText, nullable=True),
     Column("after", JsonText, nullable=True),
-    Column("principal", Text, nullable=False),
+    Column("principal", TEXT, nullable=False),
     Column("at_ms", BigInteger, nullable=False),
     Index("ix_policy_changes_scope_scope_id", "scope", "scope_id"),
     sqlite_autoincrement=True,
@@ -167,25 +173,25 @@ jobs = Table(
     "jobs",
     METADATA,
     _id(),
-    Column("kind", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("origin", Text, nullable=False),
+    Column("kind", TEXT, nullable=False),
+    Column("state", TEXT, nullable=False),
+    Column("origin", TEXT, nullable=False),
     Column("bucket_id", ForeignKey("buckets.id"), nullable=False),
-    Column("namespace_key", Text, nullable=True),
-    Column("table_name", Text, nullable=True),
+    Column("namespace_key", TEXT, nullable=True),
+    Column("table_name", TEXT, nullable=True),
     Column("table_id", BigInteger, nullable=True),
-    Column("table_uuid", Text, nullable=False),
+    Column("table_uuid", TEXT, nullable=False),
     Column("dry_run", Boolean, nullable=False),
     Column("payload", JsonText, nullable=False),
     Column("priority", Integer, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("max_attempts", Integer, nullable=False),
     Column("run_after_ms", BigInteger, nullable=False),
-    Column("lease_owner", Text, nullable=True),
+    Column("lease_owner", TEXT, nullable=True),
     Column("lease_until_ms", BigInteger, nullable=True),
     Column("plan", JsonText, nullable=True),
     Column("report", JsonText, nullable=True),
-    Column("error", Text, nullable=True),
+    Column("error", TEXT, nullable=True),
     Column("created_at_ms", BigInteger, nullable=False),
     Column("started_at_ms", BigInteger, nullable=True),
     Column("finished_at_ms", BigInteger, nullable=True),
@@ -214,9 +220,9 @@ idempotency = Table(
     "idempotency",
     METADATA,
     Column("bucket_id", ForeignKey("buckets.id"), primary_key=True),
-    Column("principal", Text, primary_key=True),
-    Column("key", Text, primary_key=True),
-    Column("fingerprint", Text, nullable=False),
+    Column("principal", TEXT, primary_key=True),
+    Column("key", TEXT, primary_key=True),
+    Column("fingerprint", TEXT, nullable=False),
     Column("outcome", JsonText, nullable=False),
     Column("created_at_ms", BigInteger, nullable=False, index=True),
 )
@@ -227,9 +233,9 @@ metrics_reports = Table(
     METADATA,
     _id(),
     Column("table_id", ForeignKey("tables.id", ondelete="CASCADE"), nullable=False),
-    Column("type", Text, nullable=False),
+    Column("type", TEXT, nullable=False),
     Column("snapshot_id", BigInteger, nullable=True),
-    Column("report", Text, nullable=False),  # JSON as it came; numbers may exceed what JsonText can read
+    Column("report", TEXT, nullable=False),  # JSON as it came; numbers may exceed what JsonText can read
     Column("received_at_ms", BigInteger, nullable=False, index=True),
     Index("ix_metrics_reports_table_id_id", "table_id", "id"),
     sqlite_autoincrement=True,
@@ -238,8 +244,8 @@ metrics_reports = Table(
 unreferenced_objects = Table(
     "unreferenced_objects",
     METADATA,
-    Column("table_uuid", Text, primary_key=True),
-    Column("path", Text, primary_key=True),
+    Column("table_uuid", TEXT, primary_key=True),
+    Column("path", TEXT, primary_key=True),
     Column("first_seen_ms", BigInteger, nullable=False),
 )
 
@@ -247,9 +253,9 @@ unreferenced_objects = Table(
 scan_plans = Table(
     "scan_plans",
     METADATA,
-    Column("id", Text, primary_key=True),
-    Column("table_uuid", Text, nullable=False),
-    Column("state", Text, nullable=False),  # submitted | completed | failed | cancelled
+    Column("id", TEXT, primary_key=True),
+    Column("table_uuid", TEXT, nullable=False),
+    Column("state", TEXT, nullable=False),  # submitted | completed | failed | cancelled
     Column("scan", LargeBinary, nullable=False),
     Column("pages", JsonText, nullable=False),
     Column("error", JsonText, nullable=True),

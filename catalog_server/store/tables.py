@@ -59,13 +59,13 @@ def taken(ident: TableIdent) -> AlreadyExists:
 
 def find(connection: Connection, bucket_id: int, ident: TableIdent) -> TableRow | None:
     """The table, or None."""
-    row = connection.execute(
-        _joined().where(
-            namespaces.c.bucket_id == bucket_id,
-            namespaces.c.key == key_of(ident.namespace),
-            tables.c.name == ident.name,
-        )
-    ).first()
+    row = connection.execute(_named(bucket_id, ident)).first()
+    return None if row is None else _table(row)
+
+
+def hold(connection: Connection, bucket_id: int, ident: TableIdent) -> TableRow | None:
+    """The table as it is and will be until this transaction ends, or None."""
+    row = connection.execute(_named(bucket_id, ident).with_for_update(of=tables, read=True)).first()
     return None if row is None else _table(row)
 
 
@@ -199,6 +199,14 @@ def refuse_uuid(connection: Connection, table_uuid: str, except_table_id: int | 
     other = by_uuid(connection, table_uuid)
     if other is not None and other.id != except_table_id:
         raise AlreadyExists(f"Table already exists with uuid {table_uuid}: {other.ident}")
+
+
+def _named(bucket_id: int, ident: TableIdent) -> Select[Any]:
+    return _joined().where(
+        namespaces.c.bucket_id == bucket_id,
+        namespaces.c.key == key_of(ident.namespace),
+        tables.c.name == ident.name,
+    )
 
 
 def _joined() -> Select[Any]:

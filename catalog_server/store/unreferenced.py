@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Connection, delete, insert, select
 
 from catalog_server.store.schema import unreferenced_objects
+from catalog_server.store.units import row_locks
 
 _CHUNK = 500  # paths per statement, well below SQLite's limit of variables
 
@@ -19,6 +20,7 @@ def known(connection: Connection, table_uuid: str) -> dict[str, int]:
     return {row.path: row.first_seen_ms for row in rows}
 
 
+@row_locks
 def mark(connection: Connection, table_uuid: str, first_seen_ms: Mapping[str, int]) -> None:
     """Add paths; one that is known keeps its time."""
     before = known(connection, table_uuid)
@@ -31,6 +33,7 @@ def mark(connection: Connection, table_uuid: str, first_seen_ms: Mapping[str, in
         connection.execute(insert(unreferenced_objects), new)
 
 
+@row_locks
 def forget(connection: Connection, table_uuid: str, paths: Sequence[str]) -> None:
     """Remove paths."""
     for start in range(0, len(paths), _CHUNK):

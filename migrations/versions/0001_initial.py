@@ -2,6 +2,7 @@
 
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy.dialects import postgresql
 
 revision = "0001_initial"
 down_revision = None
@@ -9,6 +10,7 @@ branch_labels = None
 depends_on = None
 
 _ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_TEXT = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
@@ -23,9 +25,9 @@ def _buckets_and_namespaces() -> None:
     op.create_table(
         "buckets",
         sa.Column("id", _ID, autoincrement=True, nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("location", sa.Text(), nullable=False),
-        sa.Column("properties", sa.Text(), nullable=False),
+        sa.Column("name", _TEXT, nullable=False),
+        sa.Column("location", _TEXT, nullable=False),
+        sa.Column("properties", _TEXT, nullable=False),
         sa.Column("created_at_ms", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_buckets")),
         sa.UniqueConstraint("name", name=op.f("uq_buckets_name")),
@@ -36,9 +38,9 @@ def _buckets_and_namespaces() -> None:
         sa.Column("id", _ID, autoincrement=True, nullable=False),
         sa.Column("bucket_id", _ID, nullable=False),
         sa.Column("parent_id", _ID, nullable=True),
-        sa.Column("key", sa.Text(), nullable=False),
-        sa.Column("parent_key", sa.Text(), nullable=False),
-        sa.Column("properties", sa.Text(), nullable=False),
+        sa.Column("key", _TEXT, nullable=False),
+        sa.Column("parent_key", _TEXT, nullable=False),
+        sa.Column("properties", _TEXT, nullable=False),
         sa.Column("created_at_ms", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["bucket_id"], ["buckets.id"], name=op.f("fk_namespaces_bucket_id_buckets")),
         sa.ForeignKeyConstraint(
@@ -58,11 +60,11 @@ def _tables() -> None:
         sa.Column("id", _ID, autoincrement=True, nullable=False),
         sa.Column("bucket_id", _ID, nullable=False),
         sa.Column("namespace_id", _ID, nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("table_uuid", sa.Text(), nullable=False),
-        sa.Column("location", sa.Text(), nullable=False),
-        sa.Column("metadata_location", sa.Text(), nullable=False),
-        sa.Column("previous_metadata_location", sa.Text(), nullable=True),
+        sa.Column("name", _TEXT, nullable=False),
+        sa.Column("table_uuid", _TEXT, nullable=False),
+        sa.Column("location", _TEXT, nullable=False),
+        sa.Column("metadata_location", _TEXT, nullable=False),
+        sa.Column("previous_metadata_location", _TEXT, nullable=True),
         sa.Column("version", sa.BigInteger(), nullable=False),
         sa.Column("created_at_ms", sa.BigInteger(), nullable=False),
         sa.Column("updated_at_ms", sa.BigInteger(), nullable=False),
@@ -79,7 +81,7 @@ def _tables() -> None:
     op.create_table(
         "table_places",
         sa.Column("table_id", _ID, nullable=False),
-        sa.Column("place", sa.Text(), nullable=False),
+        sa.Column("place", _TEXT, nullable=False),
         sa.ForeignKeyConstraint(
             ["table_id"], ["tables.id"], name=op.f("fk_table_places_table_id_tables"), ondelete="CASCADE"
         ),
@@ -91,10 +93,10 @@ def _tables() -> None:
 def _policies() -> None:
     op.create_table(
         "policies",
-        sa.Column("scope", sa.Text(), nullable=False),
+        sa.Column("scope", _TEXT, nullable=False),
         sa.Column("scope_id", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("policy_type", sa.Text(), nullable=False),
-        sa.Column("document", sa.Text(), nullable=False),
+        sa.Column("policy_type", _TEXT, nullable=False),
+        sa.Column("document", _TEXT, nullable=False),
         sa.Column("version", sa.BigInteger(), nullable=False),
         sa.Column("updated_at_ms", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("scope", "scope_id", "policy_type", name=op.f("pk_policies")),
@@ -102,12 +104,12 @@ def _policies() -> None:
     op.create_table(
         "policy_changes",
         sa.Column("id", _ID, autoincrement=True, nullable=False),
-        sa.Column("scope", sa.Text(), nullable=False),
+        sa.Column("scope", _TEXT, nullable=False),
         sa.Column("scope_id", sa.BigInteger(), nullable=False),
-        sa.Column("policy_type", sa.Text(), nullable=False),
-        sa.Column("before", sa.Text(), nullable=True),
-        sa.Column("after", sa.Text(), nullable=True),
-        sa.Column("principal", sa.Text(), nullable=False),
+        sa.Column("policy_type", _TEXT, nullable=False),
+        sa.Column("before", _TEXT, nullable=True),
+        sa.Column("after", _TEXT, nullable=True),
+        sa.Column("principal", _TEXT, nullable=False),
         sa.Column("at_ms", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_policy_changes")),
         sqlite_autoincrement=True,
@@ -119,25 +121,25 @@ def _jobs() -> None:
     op.create_table(
         "jobs",
         sa.Column("id", _ID, autoincrement=True, nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("state", sa.Text(), nullable=False),
-        sa.Column("origin", sa.Text(), nullable=False),
+        sa.Column("kind", _TEXT, nullable=False),
+        sa.Column("state", _TEXT, nullable=False),
+        sa.Column("origin", _TEXT, nullable=False),
         sa.Column("bucket_id", _ID, nullable=False),
-        sa.Column("namespace_key", sa.Text(), nullable=True),
-        sa.Column("table_name", sa.Text(), nullable=True),
+        sa.Column("namespace_key", _TEXT, nullable=True),
+        sa.Column("table_name", _TEXT, nullable=True),
         sa.Column("table_id", sa.BigInteger(), nullable=True),
-        sa.Column("table_uuid", sa.Text(), nullable=False),
+        sa.Column("table_uuid", _TEXT, nullable=False),
         sa.Column("dry_run", sa.Boolean(), nullable=False),
-        sa.Column("payload", sa.Text(), nullable=False),
+        sa.Column("payload", _TEXT, nullable=False),
         sa.Column("priority", sa.Integer(), nullable=False),
         sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("max_attempts", sa.Integer(), nullable=False),
         sa.Column("run_after_ms", sa.BigInteger(), nullable=False),
-        sa.Column("lease_owner", sa.Text(), nullable=True),
+        sa.Column("lease_owner", _TEXT, nullable=True),
         sa.Column("lease_until_ms", sa.BigInteger(), nullable=True),
-        sa.Column("plan", sa.Text(), nullable=True),
-        sa.Column("report", sa.Text(), nullable=True),
-        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("plan", _TEXT, nullable=True),
+        sa.Column("report", _TEXT, nullable=True),
+        sa.Column("error", _TEXT, nullable=True),
         sa.Column("created_at_ms", sa.BigInteger(), nullable=False),
         sa.Column("started_at_ms", sa.BigInteger(), nullable=True),
         sa.Column("finished_at_ms", sa.BigInteger(), nullable=True),
@@ -169,10 +171,10 @@ def _keys_and_unreferenced() -> None:
     op.create_table(
         "idempotency",
         sa.Column("bucket_id", _ID, nullable=False),
-        sa.Column("principal", sa.Text(), nullable=False),
-        sa.Column("key", sa.Text(), nullable=False),
-        sa.Column("fingerprint", sa.Text(), nullable=False),
-        sa.Column("outcome", sa.Text(), nullable=False),
+        sa.Column("principal", _TEXT, nullable=False),
+        sa.Column("key", _TEXT, nullable=False),
+        sa.Column("fingerprint", _TEXT, nullable=False),
+        sa.Column("outcome", _TEXT, nullable=False),
         sa.Column("created_at_ms", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["bucket_id"], ["buckets.id"], name=op.f("fk_idempotency_bucket_id_buckets")),
         sa.PrimaryKeyConstraint("bucket_id", "principal", "key", name=op.f("pk_idempotency")),
@@ -180,8 +182,8 @@ def _keys_and_unreferenced() -> None:
     op.create_index("ix_idempotency_created_at_ms", "idempotency", ["created_at_ms"], unique=False)
     op.create_table(
         "unreferenced_objects",
-        sa.Column("table_uuid", sa.Text(), nullable=False),
-        sa.Column("path", sa.Text(), nullable=False),
+        sa.Column("table_uuid", _TEXT, nullable=False),
+        sa.Column("path", _TEXT, nullable=False),
         sa.Column("first_seen_ms", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("table_uuid", "path", name=op.f("pk_unreferenced_objects")),
     )

@@ -2,6 +2,7 @@
 
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy.dialects import postgresql
 
 revision = "0002_views"
 down_revision = "0001_initial"
@@ -9,6 +10,7 @@ branch_labels = None
 depends_on = None
 
 _ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_TEXT = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
@@ -17,11 +19,11 @@ def upgrade() -> None:
         sa.Column("id", _ID, autoincrement=True, nullable=False),
         sa.Column("bucket_id", _ID, nullable=False),
         sa.Column("namespace_id", _ID, nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("view_uuid", sa.Text(), nullable=False),
-        sa.Column("location", sa.Text(), nullable=False),
-        sa.Column("metadata_location", sa.Text(), nullable=False),
-        sa.Column("previous_metadata_location", sa.Text(), nullable=True),
+        sa.Column("name", _TEXT, nullable=False),
+        sa.Column("view_uuid", _TEXT, nullable=False),
+        sa.Column("location", _TEXT, nullable=False),
+        sa.Column("metadata_location", _TEXT, nullable=False),
+        sa.Column("previous_metadata_location", _TEXT, nullable=True),
         sa.Column("version", sa.BigInteger(), nullable=False),
         sa.Column("created_at_ms", sa.BigInteger(), nullable=False),
         sa.Column("updated_at_ms", sa.BigInteger(), nullable=False),
@@ -37,7 +39,7 @@ def upgrade() -> None:
     op.create_table(
         "view_places",
         sa.Column("view_id", _ID, nullable=False),
-        sa.Column("place", sa.Text(), nullable=False),
+        sa.Column("place", _TEXT, nullable=False),
         sa.ForeignKeyConstraint(
             ["view_id"], ["views.id"], name=op.f("fk_view_places_view_id_views"), ondelete="CASCADE"
         ),

@@ -2,6 +2,7 @@
 
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy.dialects import postgresql
 
 revision = "0004_metrics_reports"
 down_revision = "0003_scan_plans"
@@ -9,6 +10,7 @@ branch_labels = None
 depends_on = None
 
 _ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_TEXT = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
@@ -16,9 +18,9 @@ def upgrade() -> None:
         "metrics_reports",
         sa.Column("id", _ID, autoincrement=True, nullable=False),
         sa.Column("table_id", _ID, nullable=False),
-        sa.Column("type", sa.Text(), nullable=False),
+        sa.Column("type", _TEXT, nullable=False),
         sa.Column("snapshot_id", sa.BigInteger(), nullable=True),
-        sa.Column("report", sa.Text(), nullable=False),
+        sa.Column("report", _TEXT, nullable=False),
         sa.Column("received_at_ms", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(
             ["table_id"], ["tables.id"], name=op.f("fk_metrics_reports_table_id_tables"), ondelete="CASCADE"

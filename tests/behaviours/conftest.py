@@ -15,7 +15,10 @@ from table_format.clock import Clock, SystemClock
 from table_format.ident import Namespace, TableIdent
 from table_format.io.faults import Failing, Rule
 from table_format.io.memory import MemoryObjectStore
+from tests.databases import database_url, postgres
 from tests.factories.platforms import WAREHOUSE, Starter, create
+
+__all__ = ["database_url", "postgres"]
 
 
 @pytest.fixture
@@ -40,7 +43,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def start(tmp_path: Path, memory: MemoryObjectStore, faults: list[Rule], clock: Clock) -> Starter:
+def start(
+    database_url: str, tmp_path: Path, memory: MemoryObjectStore, faults: list[Rule], clock: Clock
+) -> Starter:
     """Starts platforms on the same database and store, as several processes would be."""
 
     @asynccontextmanager
@@ -51,6 +56,7 @@ def start(tmp_path: Path, memory: MemoryObjectStore, faults: list[Rule], clock: 
             {
                 "server.data_dir": tmp_path / "data",
                 "storage.default_bucket_location": WAREHOUSE,
+                "database.url": database_url,
                 "database.busy_timeout_seconds": 20,
                 **overrides,
             },

@@ -1,14 +1,9 @@
 """The commit: one winner, no lost update, and never a file deleted that a pointer may name."""
 
 import asyncio
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event
-from sqlalchemy.exc import OperationalError
 
 from catalog_server.bootstrap import Platform
 from catalog_server.services.commits import TableChange
@@ -33,6 +28,7 @@ from table_format.io.faults import Rule
 from table_format.io.memory import MemoryObjectStore
 from table_format.metadata import codec
 from table_format.metadata.document import TableMetadata
+from tests.databases import failing_commits, locked
 from tests.factories.commits import SCHEMA, append, birth_updates
 from tests.factories.platforms import WAREHOUSE, Starter, commit, create
 
@@ -61,20 +57,6 @@ async def transaction(platform: Platform, *changes: tuple[TableIdent, Any, Any])
         "default",
         [TableChange(ident=ident, requirements=needs, updates=updates) for ident, needs, updates in changes],
     )
-
-
-@contextmanager
-def failing_commits(platform: Platform, *, applied: bool) -> Iterator[None]:
-    """The database fails at COMMIT; `applied` tells whether it had come through before."""
-
-    def fail(connection: Connection) -> None:
-        if applied:
-            connection.exec_driver_sql("COMMIT")
-        raise OperationalError("COMMIT", {}, sqlite3.OperationalError("disk I/O error"))
-
-    event.listen(platform.database.writer_engine, "commit", fail)
-    yield
-    event.remove(platform.database.writer_engine, "commit", fail)
 
 
 async def test_append(platform: Platform, table: TableHandle, memory: MemoryObjectStore) -> None:
@@ -313,7 +295,7 @@ async def test_a_malformed_commit_is_the_clients_fault(
 async def test_an_unknown_outcome_deletes_nothing(
     platform: Platform, start: Starter, table: TableHandle, memory: MemoryObjectStore, applied: bool
 ) -> None:
-    with failing_commits(platform, applied=applied), pytest.raises(CommitStateUnknown):
+    with failing_commits(platform.database, applied=applied), pytest.raises(CommitStateUnknown):
         await commit(platform, T, *append(table.metadata, 1))
     assert len(files(memory)) == 2
     async with start() as fresh:
@@ -325,7 +307,7 @@ async def test_an_unknown_outcome_deletes_nothing(
 async def test_an_unknown_create_deletes_nothing(
     platform: Platform, memory: MemoryObjectStore, applied: bool
 ) -> None:
-    with failing_commits(platform, applied=applied), pytest.raises(CommitStateUnknown):
+    with failing_commits(platform.database, applied=applied), pytest.raises(CommitStateUnknown):
         await create(platform, T)
     assert len(files(memory)) == 1
     assert await platform.tables.exists(ANONYMOUS, "default", T) is applied
@@ -346,7 +328,7 @@ async def test_R5_metadata_is_trimmed_only_once_the_commit_is_definite(
     later = [await commit(platform, T, [], setting(n=str(number))) for number in range(3)]
     assert files(memory) == sorted(handle.metadata_location or "" for handle in later)
     before = files(memory)
-    with failing_commits(platform, applied=False), pytest.raises(CommitStateUnknown):
+    with failing_commits(platform.database, applied=False), pytest.raises(CommitStateUnknown):
         await commit(platform, T, [], setting(n="x"))
     assert set(before) < set(files(memory))
 
@@ -397,12 +379,9 @@ async def test_a_busy_database_is_certainly_not_applied(
     start: Starter, table: TableHandle, memory: MemoryObjectStore
 ) -> None:
     async with start(**{"database.busy_timeout_seconds": 0.05}) as hasty:
-        other = sqlite3.connect(hasty.database.path, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(Unavailable):
-            await commit(hasty, T, *append(table.metadata, 1))
-        other.execute("ROLLBACK")
-        other.close()
+        async with locked(hasty.database):
+            with pytest.raises(Unavailable):
+                await commit(hasty, T, *append(table.metadata, 1))
         assert files(memory) == [table.metadata_location]
 
 
@@ -421,8 +400,8 @@ async def test_a_client_that_goes_away_leaves_no_half_commit(
     platform: Platform, table: TableHandle, memory: MemoryObjectStore
 ) -> None:
     task = asyncio.create_task(commit(platform, T, *append(table.metadata, 1)))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    while not platform.commits._in_flight._running:
+        await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -673,7 +652,7 @@ async def test_a_commit_asks_for_compaction_in_the_same_transaction(
     platform: Platform, table: TableHandle
 ) -> None:
     many = {"operation": "append", "added-data-files": "12", "total-data-files": "12"}
-    with failing_commits(platform, applied=False), pytest.raises(CommitStateUnknown):
+    with failing_commits(platform.database, applied=False), pytest.raises(CommitStateUnknown):
         await commit(platform, T, *append(table.metadata, 1, summary=many))
     assert (await platform.jobs.list(ANONYMOUS, JobFilter(), None)).items == []
     after = await commit(platform, T, *append(table.metadata, 1, summary=many))
@@ -726,7 +705,7 @@ async def test_commits_are_counted_by_outcome(platform: Platform, table: TableHa
     await commit(platform, T, [], setting(a="1"))
     with pytest.raises(RequirementFailed):
         await commit(platform, T, [{"type": "assert-create"}], [])
-    with failing_commits(platform, applied=False), pytest.raises(CommitStateUnknown):
+    with failing_commits(platform.database, applied=False), pytest.raises(CommitStateUnknown):
         await commit(platform, T, [], setting(a="2"))
     assert {outcome: counted(outcome) - before[outcome] for outcome in before} == {
         "applied": 1,

@@ -23,6 +23,7 @@ from table_format.clock import SystemClock, SystemIds
 from table_format.errors import AlreadyExists, CommitFailed, Invalid, NoSuchJob, NoSuchTable
 from table_format.ident import Namespace, TableIdent
 from table_format.io.memory import MemoryObjectStore
+from tests.databases import away
 from tests.factories.commits import SCHEMA, append
 from tests.factories.platforms import WAREHOUSE, create
 from tests.fakes.clock import ManualClock
@@ -40,13 +41,17 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def platform(tmp_path: Path, clock: ManualClock) -> AsyncIterator[Platform]:
+async def platform(database_url: str, tmp_path: Path, clock: ManualClock) -> AsyncIterator[Platform]:
     """As the shared one, on a clock that the test moves."""
     memory = MemoryObjectStore(SystemClock())
     settings = load(
         None,
         {},
-        {"server.data_dir": tmp_path / "data", "storage.default_bucket_location": WAREHOUSE},
+        {
+            "server.data_dir": tmp_path / "data",
+            "storage.default_bucket_location": WAREHOUSE,
+            "database.url": database_url,
+        },
     )
     built = build(settings, clock=clock, ids=SystemIds(), store_for=lambda _: memory)
     await built.start()
@@ -292,12 +297,5 @@ async def test_a_lease_that_can_not_be_checked_is_lost(platform: Platform, table
     job = await claim(platform)
     context = platform.job_context(job, "w")
     assert await off_loop(context.still_leased)
-    renamed = platform.database.path.with_name("moved")
-    platform.database.path.rename(renamed)
-    platform.database.reader_engine.dispose()
-    try:
+    async with away(platform.database):
         assert not await off_loop(context.still_leased)
-    finally:
-        platform.database.path.unlink(missing_ok=True)
-        renamed.rename(platform.database.path)
-        platform.database.reader_engine.dispose()

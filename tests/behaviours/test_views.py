@@ -1,14 +1,10 @@
 """Views: one winner for a name, no lost replacement, and never a file deleted that a pointer may name."""
 
 import asyncio
-import sqlite3
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 import pytest
-from sqlalchemy import Connection, event
-from sqlalchemy.exc import OperationalError
 
 from catalog_server.bootstrap import Platform
 from catalog_server.services.handles import TableHandle, ViewHandle
@@ -17,6 +13,7 @@ from catalog_server.services.principals import ANONYMOUS
 from catalog_server.services.tables import TableSpec
 from catalog_server.services.views import ViewSpec
 from catalog_server.store import places
+from catalog_server.store.lookup import Lookup
 from catalog_server.telemetry import REGISTRY
 from table_format.errors import (
     AlreadyExists,
@@ -34,6 +31,7 @@ from table_format.io.faults import Rule
 from table_format.io.memory import MemoryObjectStore
 from table_format.metadata import codec
 from table_format.metadata.views import ViewMetadata
+from tests.databases import failing_commits
 from tests.factories.commits import SCHEMA as TABLE_SCHEMA
 from tests.factories.platforms import WAREHOUSE, Starter, commit
 from tests.factories.views import OTHER_SCHEMA, SCHEMA, query, replacing, setting, version
@@ -75,20 +73,6 @@ async def new_table(platform: Platform, ident: TableIdent = V, **spec: Any) -> T
 @pytest.fixture
 async def view(platform: Platform) -> ViewHandle:
     return await create(platform)
-
-
-@contextmanager
-def failing_commits(platform: Platform, *, applied: bool) -> Iterator[None]:
-    """The database fails at COMMIT; `applied` tells whether it had come through before."""
-
-    def fail(connection: Connection) -> None:
-        if applied:
-            connection.exec_driver_sql("COMMIT")
-        raise OperationalError("COMMIT", {}, sqlite3.OperationalError("disk I/O error"))
-
-    event.listen(platform.database.writer_engine, "commit", fail)
-    yield
-    event.remove(platform.database.writer_engine, "commit", fail)
 
 
 def between_file_and_swap(files: MetadataFiles, method: str, meanwhile: Meanwhile) -> None:
@@ -309,12 +293,12 @@ async def test_an_unknown_outcome_deletes_nothing(
     platform: Platform, view: ViewHandle, memory: MemoryObjectStore, applied: bool
 ) -> None:
     before = files(memory)
-    with failing_commits(platform, applied=applied), pytest.raises(CommitStateUnknown):
+    with failing_commits(platform.database, applied=applied), pytest.raises(CommitStateUnknown):
         await replace(platform, [setting(a="b")])
     kept = set(files(memory)) - set(before)
     assert len(kept) == 1
     assert (await load(platform)).metadata_location == (kept.pop() if applied else view.metadata_location)
-    with failing_commits(platform, applied=applied), pytest.raises(CommitStateUnknown):
+    with failing_commits(platform.database, applied=applied), pytest.raises(CommitStateUnknown):
         await create(platform, W)
     assert len(files(memory)) == len(before) + 2
     assert await platform.views.exists(ANONYMOUS, "default", W) is applied
@@ -421,12 +405,17 @@ async def test_a_missing_view_costs_one_indexed_read_and_no_file(
     platform: Platform, view: ViewHandle
 ) -> None:
     asked: list[str] = []
-    assert platform.database._hot is not None
-    platform.database._hot.set_trace_callback(asked.append)
+    inner = platform.database.hot
+
+    async def counted(lookup: Lookup[Any]) -> Any:
+        asked.append(lookup.sql)
+        return await inner(lookup)
+
+    platform.database.hot = counted  # type: ignore[method-assign]
     loads = REGISTRY.get_sample_value("frazil_document_loads_total", {"found": "store"})
     with pytest.raises(NoSuchView):
         await load(platform, W)
     assert not await platform.views.exists(ANONYMOUS, "default", W)
-    platform.database._hot.set_trace_callback(None)
+    platform.database.hot = inner  # type: ignore[method-assign]
     assert len(asked) == 2
     assert REGISTRY.get_sample_value("frazil_document_loads_total", {"found": "store"}) == loads

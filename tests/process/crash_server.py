@@ -41,7 +41,7 @@ def put(self: LocalObjectStore, path: str, data: bytes, *, if_absent: bool = Fal
 
 async def write(self: SqliteDatabase, fn: Any, *args: Any, **kwargs: Any) -> Any:
     result = await original_write(self, fn, *args, **kwargs)
-    if fn is commit_unit.run:
+    if fn in (commit_unit.run, commit_unit.swap):
         die_at("after-swap-before-answer")
     die_at("after-write-before-answer")
     return result

@@ -1,23 +1,26 @@
-"""The database: what a write promises, alone, in a batch, and when the disk or another process is in the way."""
+"""The database, of either kind: what reads, lookups and writes promise."""
 
 import asyncio
-import os
-import signal
-import sqlite3
-import subprocess
-import sys
-import threading
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
-from sqlalchemy import Connection, event
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import Connection, text
 
-from catalog_server.store import buckets, pointers
-from catalog_server.store.sqlite import SqliteDatabase
-from table_format.errors import AlreadyExists, CommitStateUnknown, Unavailable
+from catalog_server.store import buckets, namespaces, pointers
+from catalog_server.store.engine import Database
+from table_format.errors import (
+    CommitStateUnknown,
+    NamespaceNotEmpty,
+    NoSuchNamespace,
+    Unavailable,
+)
+from table_format.ident import Namespace
+from tests.databases import failing_commits
+from tests.store.openers import Opener
 
 pytestmark = pytest.mark.anyio
+
+N = Namespace(("n",))
 
 
 def create(connection: Connection, name: str) -> str:
@@ -33,221 +36,109 @@ def raise_value_error(connection: Connection, name: str) -> None:
     raise ValueError(name)
 
 
-async def test_a_write_is_seen_by_the_next_read(database: SqliteDatabase) -> None:
+async def test_a_write_is_seen_by_the_next_read(database: Database) -> None:
     assert await database.write(create, "one") == "one"
     assert await database.read(names) == ["one"]
-    assert database.read_now(names) == ["one"]
+    assert await asyncio.to_thread(database.read_now, names) == ["one"]
     assert await database.hot(pointers.bucket_location("one")) == (1, "memory://one")
 
 
-async def test_a_failing_unit_leaves_its_neighbours_alone(database: SqliteDatabase) -> None:
+async def test_a_thread_reads_and_writes_as_well(database: Database) -> None:
+    assert await asyncio.to_thread(database.write_now, create, "one") == "one"
+    with pytest.raises(ValueError, match="two"):
+        await asyncio.to_thread(database.write_now, raise_value_error, "two")
+    assert await asyncio.to_thread(database.read_now, names) == ["one"]
+
+
+async def test_a_failing_unit_leaves_its_neighbours_alone(database: Database) -> None:
     outcomes = await asyncio.gather(
         database.write(create, "a"),
         database.write(raise_value_error, "b"),
         database.write(create, "c"),
-        database.write(create, "a"),
+        database.write(create, "d"),
         return_exceptions=True,
     )
-    assert [type(outcome) for outcome in outcomes] == [str, ValueError, str, AlreadyExists]
-    assert await database.read(names) == ["a", "c"]
+    assert [type(outcome) for outcome in outcomes] == [str, ValueError, str, str]
+    assert await database.read(names) == ["a", "c", "d"]
 
 
-async def test_writes_that_pile_up_share_one_commit(database: SqliteDatabase) -> None:
-    commits = []
-    event.listen(database.writer_engine, "commit", commits.append)
-    held, entered = threading.Event(), threading.Event()
-
-    def wait(connection: Connection) -> None:
-        entered.set()
-        held.wait(5)
-
-    first = asyncio.create_task(database.write(wait))
-    await asyncio.to_thread(entered.wait, 5)
-    rest = [asyncio.create_task(database.write(create, f"n{number:03}")) for number in range(100)]
-    await asyncio.sleep(0.05)
-    held.set()
-    await asyncio.gather(first, *rest)
-    assert len(commits) == 2
-    assert len(await database.read(names)) == 100
-
-
-async def test_a_unit_cancelled_while_it_waits_never_runs(database: SqliteDatabase) -> None:
-    held, entered = threading.Event(), threading.Event()
-
-    def wait(connection: Connection) -> None:
-        entered.set()
-        held.wait(5)
-
-    first = asyncio.create_task(database.write(wait))
-    await asyncio.to_thread(entered.wait, 5)
-    second = asyncio.create_task(database.write(create, "late"))
-    await asyncio.sleep(0.02)
-    second.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await second
-    await asyncio.sleep(0.02)  # the loop tells the writer a turn later
-    held.set()
-    await first
-    assert await database.read(names) == []
-
-
-async def test_a_commit_that_fails_is_unknown_to_every_unit_that_had_succeeded(
-    database: SqliteDatabase,
-) -> None:
-    def fail(_: Connection) -> None:
-        raise OperationalError("COMMIT", {}, sqlite3.OperationalError("disk I/O error"))
-
-    event.listen(database.writer_engine, "commit", fail)
+async def test_of_equal_units_one_is_done_and_the_others_see_it(database: Database, opened: Opener) -> None:
+    second = await opened()
     outcomes = await asyncio.gather(
-        database.write(create, "a"), database.write(raise_value_error, "b"), return_exceptions=True
+        *((database, second)[number % 2].write(create, "a") for number in range(8)), return_exceptions=True
     )
-    assert [type(outcome) for outcome in outcomes] == [CommitStateUnknown, ValueError]
-    event.remove(database.writer_engine, "commit", fail)
-    assert await database.write(create, "c") == "c"
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["AlreadyExists"] * 7 + ["str"]
 
 
-async def test_R4_a_commit_refused_for_want_of_a_lock_is_certainly_undone(database: SqliteDatabase) -> None:
-    def busy(_: Connection) -> None:
-        error = sqlite3.OperationalError("database is locked")
-        error.sqlite_errorcode = sqlite3.SQLITE_BUSY  # type: ignore[attr-defined]
-        raise OperationalError("COMMIT", {}, error)
-
-    event.listen(database.writer_engine, "commit", busy)
-    with pytest.raises(Unavailable):
-        await database.write(create, "a")
-    event.remove(database.writer_engine, "commit", busy)
-    assert await database.read(names) == []
-    assert await database.write(create, "a") == "a"
-
-
-async def test_R4_a_lock_held_by_another_process_is_unavailable_before_any_effect(tmp_path: Path) -> None:
-    database = SqliteDatabase(tmp_path / "frazil.db", busy_timeout_seconds=0.1)
-    await database.start()
-    other = sqlite3.connect(database.path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(Unavailable):
-        await database.write(create, "a")
-    assert await database.read(names) == []  # readers do not wait for writers
-    other.execute("ROLLBACK")
-    other.close()
-    assert await database.write(create, "a") == "a"
-    await database.close()
-
-
-async def test_a_full_disk_in_a_unit_undoes_the_whole_batch(database: SqliteDatabase) -> None:
-    def full(connection: Connection) -> None:
-        create(connection, "b")
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, sqlite3.Connection)
-        driver.execute("ROLLBACK")  # what SQLite does by itself when it runs out of space
-        raise OperationalError("INSERT", {}, sqlite3.OperationalError("database or disk is full"))
-
-    held, entered = threading.Event(), threading.Event()
-
-    def wait(connection: Connection) -> None:
-        entered.set()
-        held.wait(5)
-
-    first = asyncio.create_task(database.write(wait))
-    await asyncio.to_thread(entered.wait, 5)
-    batch = [asyncio.create_task(database.write(create, "a")), asyncio.create_task(database.write(full))]
-    await asyncio.sleep(0.02)
-    held.set()
-    await first
-    outcomes = await asyncio.gather(*batch, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [Unavailable, Unavailable]
-    assert await database.read(names) == []
-
-
-async def test_the_writer_survives_whatever_a_batch_dies_of(database: SqliteDatabase) -> None:
-    def odd(_: Connection) -> None:
-        raise RuntimeError("not a database error")
-
-    event.listen(database.writer_engine, "begin", odd)
-    with pytest.raises(CommitStateUnknown):
-        await database.write(create, "a")
-    event.remove(database.writer_engine, "begin", odd)
-    assert await database.write(create, "b") == "b"
-
-
-async def test_too_many_waiting_writes_are_refused(tmp_path: Path) -> None:
-    database = SqliteDatabase(tmp_path / "frazil.db", max_queued_writes=2)
-    await database.start()
-    held, entered = threading.Event(), threading.Event()
-
-    def wait(connection: Connection) -> None:
-        entered.set()
-        held.wait(5)
-
-    first = asyncio.create_task(database.write(wait))
-    await asyncio.to_thread(entered.wait, 5)
-    waiting = [asyncio.create_task(database.write(create, f"n{number}")) for number in range(3)]
-    await asyncio.sleep(0.02)
-    held.set()
-    outcomes = await asyncio.gather(first, *waiting, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [type(None), str, str, Unavailable]
-    await database.close()
-
-
-async def test_closing_finishes_what_waits_and_refuses_what_comes_later(tmp_path: Path) -> None:
-    database = SqliteDatabase(tmp_path / "frazil.db")
-    await database.start()
-    waiting = [asyncio.create_task(database.write(create, f"n{number}")) for number in range(20)]
-    await asyncio.sleep(0)
-    await database.close()
-    assert sorted(await asyncio.gather(*waiting)) == sorted(f"n{number}" for number in range(20))
-    with pytest.raises(Unavailable):
-        await database.write(create, "late")
-    with pytest.raises(Unavailable):
-        await database.hot(pointers.bucket_location("n1"))
-
-
-async def test_two_processes_write_to_one_database(database: SqliteDatabase) -> None:
-    second = SqliteDatabase(database.path, busy_timeout_seconds=20)
-    await second.start()
+async def test_several_processes_write_to_one_database(database: Database, opened: Opener) -> None:
+    second = await opened()
     await asyncio.gather(
         *(database.write(create, f"a{number:02}") for number in range(30)),
         *(second.write(create, f"b{number:02}") for number in range(30)),
-        return_exceptions=False,
     )
     assert len(await database.read(names)) == 60
-    await second.close()
 
 
-_CHILD = """
-import asyncio, sys
-from pathlib import Path
-from catalog_server.store import buckets, pointers
-from catalog_server.store.sqlite import SqliteDatabase
+async def test_a_read_sees_one_state_from_its_first_statement_to_its_last(
+    database: Database, write_elsewhere: Callable[..., None]
+) -> None:
+    await database.write(create, "one")
 
-async def main():
-    database = SqliteDatabase(Path(sys.argv[1]))
-    await database.start()
-    for number in range(100_000):
-        await database.write(lambda c: buckets.create(c, f"n{number:06}", "memory://x", {}, 1))
-        print(number, flush=True)
+    def twice(connection: Connection) -> tuple[list[str], list[str]]:
+        before = names(connection)
+        write_elsewhere(create, "two")
+        return before, names(connection)
 
-asyncio.run(main())
-"""
+    assert await database.read(twice) == (["one"], ["one"])
+    assert await database.read(names) == ["one", "two"]
 
 
-@pytest.mark.process
-async def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
-    path = tmp_path / "frazil.db"
-    child = subprocess.Popen(
-        [sys.executable, "-c", _CHILD, str(path)], stdout=subprocess.PIPE, text=True, cwd=os.getcwd()
-    )
-    assert child.stdout is not None
-    for line in child.stdout:
-        if int(line) >= 25:
-            break
-    child.send_signal(signal.SIGKILL)
-    acknowledged = [25] + [int(line) for line in child.stdout if line.strip().isdecimal()]
-    child.wait()
-    child.stdout.close()
-    database = SqliteDatabase(path)
-    await database.start()
-    stored = await database.read(names)
+async def test_a_namespace_is_never_dropped_under_a_child_that_is_being_made(
+    database: Database, opened: Opener
+) -> None:
+    second = await opened()
+    await database.write(create, "b")
+    child = Namespace(("n", "c"))
+    for _ in range(10):
+        await database.write(namespaces.create, 1, N, {}, 1)
+        outcomes = await asyncio.gather(
+            database.write(namespaces.drop, 1, N),
+            second.write(namespaces.create, 1, child, {}, 1),
+            return_exceptions=True,
+        )
+        found = [type(outcome) for outcome in outcomes]
+        assert found in ([type(None), NoSuchNamespace], [NamespaceNotEmpty, namespaces.NamespaceRow])
+        if found[0] is NamespaceNotEmpty:
+            await database.write(namespaces.drop, 1, child)
+            await database.write(namespaces.drop, 1, N)
+
+
+async def test_a_commit_that_fails_leaves_the_outcome_open(database: Database) -> None:
+    for applied in (False, True):
+        with failing_commits(database, applied=applied), pytest.raises(CommitStateUnknown):
+            await database.write(create, f"applied-{applied}")
+    assert "applied-True" in await database.read(names)
+    assert await database.write(create, "c") == "c"
+
+
+async def test_a_fault_of_the_program_comes_out_as_it_is(database: Database) -> None:
+    with pytest.raises(Exception, match="no_such_table"):
+        await database.read(lambda connection: connection.execute(text("SELECT 1 FROM no_such_table")))
+    with pytest.raises(Exception, match="no_such_table"):
+        await database.write(lambda connection: connection.execute(text("DELETE FROM no_such_table")))
+    assert await database.write(create, "a") == "a"
+
+
+async def test_closing_finishes_what_runs_and_refuses_what_comes_later(opened: Opener) -> None:
+    database = await opened()
+    waiting = [asyncio.create_task(database.write(create, f"n{number}")) for number in range(8)]
+    await asyncio.sleep(0)
     await database.close()
-    assert stored[: max(acknowledged) + 1] == [f"n{number:06}" for number in range(max(acknowledged) + 1)]
-    assert len(stored) <= max(acknowledged) + 2
+    done = await asyncio.gather(*waiting, return_exceptions=True)
+    other = await opened()
+    told = sorted(outcome for outcome in done if isinstance(outcome, str))
+    assert await other.read(names) == told
+    assert all(isinstance(outcome, str | Unavailable) for outcome in done)
+    for call in (database.write(create, "late"), database.hot(pointers.bucket_location("n1"))):
+        with pytest.raises(Unavailable):
+            await call

@@ -1,29 +1,18 @@
 """The job queue's rows: one queued per table and kind, one running per table, leases that run out."""
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection
 
-from catalog_server.store import buckets, jobs, schema
+from catalog_server.store import buckets, jobs
+from catalog_server.store.engine import Database
 from catalog_server.store.jobs import JobBirth, JobQuery, JobRow, JobState
-from catalog_server.store.sqlite import SqliteDatabase
+from tests.store.openers import Opener
 
 COMPACTION, SNAPSHOTS, PURGE = "icebergCompaction", "icebergSnapshotManagement", "tablePurge"
 KINDS = (COMPACTION, SNAPSHOTS, PURGE)
-
-
-@pytest.fixture
-def connection(tmp_path: Path) -> Iterator[Connection]:
-    engine = create_engine(f"sqlite:///{tmp_path}/jobs.db")
-    schema.METADATA.create_all(engine)
-    with engine.begin() as opened:
-        buckets.create(opened, "b", "s3://b", {}, 1)
-        yield opened
-    engine.dispose()
 
 
 def birth(kind: str = COMPACTION, table: str = "t") -> JobBirth:
@@ -218,10 +207,9 @@ def test_last_ends_tell_what_is_open(connection: Connection) -> None:
 
 
 @pytest.mark.anyio
-async def test_C20_many_workers_claim_every_job_once(database: SqliteDatabase) -> None:
+async def test_C20_many_workers_claim_every_job_once(database: Database, opened: Opener) -> None:
     await database.write(buckets.create, "b", "s3://b", {}, 1)
-    second = SqliteDatabase(database.path, busy_timeout_seconds=20)
-    await second.start()
+    second = await opened()
     for number in range(40):
         await database.write(jobs.enqueue, birth(table=f"t{number}"), 100)
     claimed = await asyncio.gather(
@@ -229,7 +217,6 @@ async def test_C20_many_workers_claim_every_job_once(database: SqliteDatabase) -
     )
     ids = [row.id for row in claimed if row is not None]
     assert len(ids) == len(set(ids)) == 40
-    await second.close()
 
 
 def test_a_run_asked_for_now_brings_a_postponed_one_forward(connection: Connection) -> None:

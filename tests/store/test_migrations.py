@@ -16,7 +16,9 @@ from sqlalchemy import Engine, create_engine
 
 from catalog_server.settings import StartError
 from catalog_server.store import migrate, schema
+from catalog_server.store.engine import Database
 from catalog_server.store.sqlite import SqliteDatabase
+from tests.store.openers import Opener
 
 pytestmark = pytest.mark.anyio
 
@@ -174,7 +176,7 @@ async def test_several_starts_at_once_migrate_once(tmp_path: Path) -> None:
         await database.close()
 
 
-async def test_rows_survive_a_second_start(database: SqliteDatabase) -> None:
+async def test_rows_survive_a_second_start(database: Database, opened: Opener) -> None:
     await database.write(
         lambda connection: (
             connection.exec_driver_sql(
@@ -183,8 +185,6 @@ async def test_rows_survive_a_second_start(database: SqliteDatabase) -> None:
             and None
         )
     )
-    again = SqliteDatabase(database.path)
-    await again.start()
+    again = await opened()
     found = await again.read(lambda c: c.exec_driver_sql("SELECT name FROM buckets").scalar_one())
     assert found == "b"
-    await again.close()

@@ -1,14 +1,11 @@
 """Row functions: names of every sort, places that must not overlap, pages by key, policy versions."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection
 
 from catalog_server.store import (
-    buckets,
     idempotency,
     namespaces,
     places,
@@ -34,17 +31,6 @@ from table_format.ident import Namespace, TableIdent
 from tests.factories.lookups import found
 
 ODD_NAMES = ["a b", "a.b", "a/b", "a%2Fb", "ä€漢", "A", "a", "a+b", "a'b\"c", "%", "_", "a\\b", "👍"]
-
-
-@pytest.fixture
-def connection(tmp_path: Path) -> Iterator[Connection]:
-    engine = create_engine(f"sqlite:///{tmp_path}/rows.db")
-    schema.METADATA.create_all(engine)
-    with engine.begin() as opened:
-        opened.exec_driver_sql("PRAGMA foreign_keys = ON")
-        buckets.create(opened, "b", "s3://b", {}, 1)
-        yield opened
-    engine.dispose()
 
 
 def birth(number: int, ident: TableIdent, *places: str) -> Birth:

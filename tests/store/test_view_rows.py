@@ -1,13 +1,11 @@
 """Rows of views: names shared with tables, places shared with nobody, a pointer that only a swap moves."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection
 
-from catalog_server.store import buckets, namespaces, places, pointers, schema, tables, views
+from catalog_server.store import namespaces, places, pointers, tables, views
 from catalog_server.store.tables import Birth
 from catalog_server.store.views import ViewBirth, ViewRow
 from table_format.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace, NoSuchView
@@ -19,17 +17,10 @@ W = TableIdent.of("n", "w")
 T = TableIdent.of("n", "t")
 
 
-@pytest.fixture
-def connection(tmp_path: Path) -> Iterator[Connection]:
-    engine = create_engine(f"sqlite:///{tmp_path}/rows.db")
-    schema.METADATA.create_all(engine)
-    with engine.begin() as opened:
-        opened.exec_driver_sql("PRAGMA foreign_keys = ON")
-        buckets.create(opened, "b", "s3://b", {}, 1)
-        namespaces.create(opened, 1, Namespace(("n",)), {}, 1)
-        namespaces.create(opened, 1, Namespace(("m",)), {}, 1)
-        yield opened
-    engine.dispose()
+@pytest.fixture(autouse=True)
+def _namespaces(connection: Connection) -> None:
+    namespaces.create(connection, 1, Namespace(("n",)), {}, 1)
+    namespaces.create(connection, 1, Namespace(("m",)), {}, 1)
 
 
 def birth(number: int, ident: TableIdent, *at: str) -> ViewBirth:

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from catalog_server import settings
-from catalog_server.settings import SettingsError, load
+from catalog_server.settings import PostgresUrl, SettingsError, load
 
 
 def write(path: Path, text: str) -> Path:
@@ -21,7 +21,7 @@ def test_defaults() -> None:
     assert loaded.limits.document_cache_bytes == 64 << 20
     assert loaded.limits.max_body_bytes == 32 << 20
     assert loaded.limits.max_metadata_bytes == 512 << 20
-    assert loaded.database_path == Path("frazil-data/frazil.db")
+    assert loaded.database_location == Path("frazil-data/frazil.db")
 
 
 def test_environment_wins_over_file_and_options_over_both(tmp_path: Path) -> None:
@@ -71,8 +71,21 @@ def test_storage_properties_from_either_place(tmp_path: Path) -> None:
         ),
         ({"FRAZIL_TELEMETRY__LOG_LEVEL": "loud"}, "setting telemetry.log_level: String should match pattern"),
         (
-            {"FRAZIL_DATABASE__URL": "postgresql+asyncpg://user:secret@host/db"},
-            "setting database.url must be sqlite:////absolute/path.db (or empty)",
+            {"FRAZIL_DATABASE__URL": "mysql://user:secret@host/db"},
+            "setting database.url must be postgresql+asyncpg://user:password@host:port/database or sqlite:",
+        ),
+        *(
+            (
+                {"FRAZIL_DATABASE__URL": f"postgresql+asyncpg://{rest}"},
+                "setting database.url is not of the form",
+            )
+            for rest in (
+                "u:secret@host",
+                "u:secret@host/",
+                "u:1/secret@host/db",
+                "u:#secret@host/db",
+                "u@[secret/db",
+            )
         ),
     ],
 )
@@ -128,7 +141,28 @@ def test_variables_of_other_commands_are_left_alone() -> None:
     ],
 )
 def test_the_database_may_lie_elsewhere(url: str, path: str) -> None:
-    assert load(None, {"FRAZIL_DATABASE__URL": url}).database_path == Path(path)
+    assert load(None, {"FRAZIL_DATABASE__URL": url}).database_location == Path(path)
+
+
+@pytest.mark.parametrize("scheme", ["postgresql+asyncpg", "postgresql", "postgres"])
+@pytest.mark.parametrize(
+    ("rest", "label"),
+    [
+        ("u:h%2Funter@h:5433/db", "u@h:5433/db"),
+        ("u:hunter@h/db?sslmode=require", "u@h/db"),
+        ("h/db", "h/db"),
+        ("u:hunter@[::1]:5432/db", "u@[::1]:5432/db"),
+        ("u:hunter@a:1,b:2/db", "u@a:1,b:2/db"),
+    ],
+)
+def test_the_database_may_be_postgresql_and_its_password_is_never_shown(
+    scheme: str, rest: str, label: str
+) -> None:
+    loaded = load(None, {"FRAZIL_DATABASE__URL": f"{scheme}://{rest}"})
+    found = loaded.database_location
+    assert isinstance(found, PostgresUrl)
+    assert (found.url, str(found)) == (f"postgresql://{rest}", f"postgresql://{label}")
+    assert "unter" not in f"{found!r} {loaded!r} {loaded} {loaded.model_dump()} {loaded.model_dump_json()}"
 
 
 def test_settings_do_not_change() -> None:
