@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -32,6 +34,7 @@ def _collected(hash_seed: str) -> list[str]:
     return [line for line in listed.stdout.splitlines() if "::" in line]
 
 
+@pytest.mark.timeout(600)
 def test_names_of_tests_depend_on_neither_the_clock_nor_the_hash_seed() -> None:
     # One after the other, not at once: a collection takes seconds, so a name made from the time of day differs.
     first, second = _collected("1"), _collected("77")
