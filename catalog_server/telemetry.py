@@ -140,7 +140,11 @@ def configure_logging(level: str, form: str) -> None:
     stream = cast("TextIO", _StandardError())
     as_text = form == "text" or (form == "auto" and sys.stderr.isatty())
     renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(),
+            # The default prints every local variable, secrets included, and takes seconds to do so.
+            exception_formatter=structlog.dev.plain_traceback,
+        )
         if as_text
         else structlog.processors.JSONRenderer()
     )

@@ -460,7 +460,7 @@ async def test_a_transaction_that_loses_one_race_applies_nothing(
     assert len(files(memory)) == 3
 
 
-async def test_4920_a_failed_transaction_leaves_trimmed_metadata_intact(
+async def test_load_13_a_failed_transaction_leaves_trimmed_metadata_intact(
     platform: Platform, memory: MemoryObjectStore
 ) -> None:
     trimming = {
@@ -475,6 +475,38 @@ async def test_4920_a_failed_transaction_leaves_trimmed_metadata_intact(
     with pytest.raises(RequirementFailed):
         await transaction(platform, (T, [], setting(n="2")), (U, impossible, append(other.metadata, 1)[1]))
     assert files(memory) == before
+
+
+async def test_load_13_a_transaction_that_loses_its_race_deletes_no_metadata_that_is_still_named(
+    platform: Platform, start: Starter, memory: MemoryObjectStore
+) -> None:
+    """Polaris deleted the first table's old metadata before the last table's pointer had moved."""
+    trimming = {
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.metadata.previous-versions-max": "1",
+    }
+    await create(platform, T, properties=trimming)
+    other = await create(platform, U)
+    await commit(platform, T, [], setting(n="1"))
+    named = await load(platform)
+    before = files(memory)
+    async with start() as second:
+        inner = platform.database.write
+        stolen: list[TableHandle] = []
+
+        async def steal(*args: Any, **kwargs: Any) -> Any:
+            if not stolen:
+                stolen.append(await commit(second, U, *append(other.metadata, 99)))
+            return await inner(*args, **kwargs)
+
+        platform.database.write = steal  # type: ignore[method-assign]
+        with pytest.raises(RequirementFailed):
+            await transaction(platform, (T, [], setting(n="2")), (U, *append(other.metadata, 2)))
+        platform.database.write = inner  # type: ignore[method-assign]
+    assert stolen
+    assert set(before) <= set(files(memory))
+    assert (await load(platform)).metadata_location == named.metadata_location
+    assert codec.read(memory, named.metadata_location or "") == named.metadata
 
 
 async def test_a_part_that_changes_nothing_still_has_to_hold(

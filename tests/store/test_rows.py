@@ -127,7 +127,7 @@ def test_S7_overlapping_places_are_refused(connection: Connection, other: str) -
 
 
 @pytest.mark.parametrize("other", ["s3://b/w/t1", "s3://b/w/t-", "s3://b/w/", "s3://b/w/s", "s3://c/w/t"])
-def test_S6_a_sibling_with_the_same_beginning_is_no_overlap(connection: Connection, other: str) -> None:
+def test_S6_R32_a_sibling_with_the_same_beginning_is_no_overlap(connection: Connection, other: str) -> None:
     namespaces.create(connection, 1, Namespace(("n",)), {}, 1)
     add(connection, 1, TableIdent.of("n", "t"), "s3://b/w/t")
     place = other if other != "s3://b/w/" else "s3://b/w2"

@@ -62,3 +62,16 @@ def test_text_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     line = capsys.readouterr().err
     assert "something_happened" in line
     assert not line.startswith("{")
+
+
+def test_S14_a_traceback_shows_no_values_of_variables(capsys: pytest.CaptureFixture[str]) -> None:
+    for form in ("text", "json"):
+        telemetry.configure_logging("info", form)
+        session_key = "s3cr3t-" * 3
+        try:
+            int("reason")
+        except ValueError:
+            structlog.get_logger(form).exception("it_failed")
+        written = capsys.readouterr().err
+        assert "ValueError: invalid literal" in written
+        assert session_key not in written

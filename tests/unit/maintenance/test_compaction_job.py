@@ -265,7 +265,7 @@ def test_maint_D1_appends_during_compaction_never_make_it_fail(lake):
     assert sorted(row["id"] for row in lake.rows()) == [0, 1, 2, 3, *range(100, 115)]
 
 
-def test_an_upsert_during_compaction_wins_over_the_old_row(lake):
+def test_load_17_an_upsert_during_compaction_wins_over_the_old_row(lake):
     fill(lake)
     lake.catalog.before_commit.append(
         lambda: lake.row_delta(

@@ -244,7 +244,7 @@ def test_maint_B2_a_path_that_was_removed_and_added_again_stays(lake):
     assert lake.rows() == rows
 
 
-def test_maint_B4_a_retained_ref_keeps_its_head_and_its_files(lake):
+def test_maint_B4_R41_a_retained_ref_keeps_its_head_and_its_files(lake):
     lake.append_rows({"id": 1, "name": "a"})
     old = lake.metadata.current_snapshot_id
     set_ref(lake, "v1", old)

@@ -206,7 +206,7 @@ def test_maint_A4_keys_with_odd_characters_that_are_referenced_stay(lake):
     assert remove(lake, context(lake)).figures["filesMarked"] == 0
 
 
-def test_maint_A5_registered_statistics_stay_and_others_go(lake):
+def test_maint_A5_load_20_registered_statistics_stay_and_others_go(lake):
     location, snapshot_id = lake.metadata.location, lake.metadata.current_snapshot_id
     for kind, extra in (
         ("statistics", {"file-footer-size-in-bytes": 1, "blob-metadata": []}),
