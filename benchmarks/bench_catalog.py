@@ -44,7 +44,7 @@ async def main() -> None:
             home.parent.mkdir()
             try:
                 with start(home) as server:
-                    found[server.name] = await _measure(server, options.seconds)
+                    found[server.name] = await _measure(server, options.seconds, console)
             except (CannotRun, RuntimeError, OSError, asyncio.IncompleteReadError) as error:
                 if name == "frazil":
                     raise
@@ -58,7 +58,7 @@ async def main() -> None:
         options.markdown.write_text(_markdown(header, rows), encoding="utf-8")
 
 
-async def _measure(server: Server, seconds: float) -> Figures:
+async def _measure(server: Server, seconds: float, console: Console) -> Figures:
     link = Connection(server.base_url)
     await link.json("POST", "/namespaces", {"namespace": ["bench"]})
     figures: Figures = {}
@@ -67,6 +67,7 @@ async def _measure(server: Server, seconds: float) -> Figures:
         before = server.cpu_seconds()
         result = await run(server.base_url, workers, seconds, step, most=most)
         figures[label] = result.with_cpu(server.cpu_seconds() - before)
+        console.print(f"{server.name}: {label}: {_show(figures[label])}")
 
     for name in [*(f"t{number}" for number in range(8)), *(f"s{number}" for number in range(16)), "hot"]:
         await client.create(link, name)

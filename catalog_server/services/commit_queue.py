@@ -34,6 +34,11 @@ class CommitQueues:
                 await self._one((bucket_id, ident), stack)
             yield
 
+    def is_busy(self, bucket_id: int, idents: Iterable[TableIdent]) -> bool:
+        """Whether whoever asks for a turn on these tables would have to wait."""
+        locks = (self._locks.get((bucket_id, ident)) for ident in idents)
+        return any(lock is not None and lock.locked() for lock in locks)
+
     async def _one(self, key: tuple[int, TableIdent], stack: AsyncExitStack) -> None:
         if self._waiting[key] >= self._max_waiting:
             raise Unavailable(f"too many commits wait for {key[1]}; try again later")

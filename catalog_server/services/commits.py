@@ -143,11 +143,8 @@ class CommitService:
             raise Invalid("a transaction must not name a table twice")
         request = _Request(principal=principal, bucket=await self.bucket(bucket), changes=tuple(changes))
         with self._turns.committing(bucket, idents, caller):
-            try:
-                await self._refuse_stale(request)
-            except TableFormatError:
-                COMMITS.labels("refused").inc()
-                raise
+            if self._queues.is_busy(request.bucket.id, idents):
+                await self._refuse_before_waiting(request)
             return await self._to_the_end(self._commit(request))
 
     async def create(
@@ -241,8 +238,15 @@ class CommitService:
             COMMITS.labels(outcome).inc()
             COMMIT_SECONDS.observe(self._clock.monotonic() - started)
 
+    async def _refuse_before_waiting(self, request: _Request) -> None:
+        try:
+            await self._refuse_stale(request)
+        except TableFormatError:
+            COMMITS.labels("refused").inc()
+            raise
+
     async def _refuse_stale(self, request: _Request) -> None:
-        """Refuse what does not hold on the tables as they are now; asked before a turn is waited for, and after."""
+        """Refuse what does not hold on the tables as they are now."""
         for change in request.changes:
             row = await self._database.hot(pointers.read(request.bucket.name, change.ident))
             base = None if row is None else self._documents.peek(row.metadata_location)
@@ -253,7 +257,8 @@ class CommitService:
     async def _commit(self, request: _Request) -> list[TableHandle]:
         bucket = request.bucket
         async with self._queues.turn(bucket.id, [change.ident for change in request.changes]):
-            await self._refuse_stale(request)
+            if len(request.changes) > 1:
+                await self._refuse_stale(request)  # rather than plan some and then find the next one stale
             for attempt in range(self._limits.attempts):
                 if attempt:
                     await asyncio.sleep(self._ids.jitter(0, _BACKOFF_SECONDS * 2**attempt))
@@ -286,6 +291,8 @@ class CommitService:
     async def _plan(self, bucket: Bucket, change: TableChange) -> Planned:
         found = await load_current(self._database, self._documents, bucket.name, change.ident)
         row, base = found or (None, None)
+        if base is not None:
+            requirements.check(change.requirements, base.metadata)  # before anything else is asked or done
         if row is None and commit_plan.is_creation(change):
             await self.refuse_taken(bucket, change.ident)
         layers = () if row is None else await self._database.hot(pointers.policy_layers(row))

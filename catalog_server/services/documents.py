@@ -19,6 +19,7 @@ from table_format.io.local import is_there
 from table_format.io.store import ObjectStore
 from table_format.metadata import codec
 from table_format.metadata.document import TableMetadata
+from table_format.metadata.text import MetadataText, text_of
 from table_format.metadata.views import ViewMetadata
 
 M = TypeVar("M", TableMetadata, ViewMetadata)
@@ -73,7 +74,18 @@ class MetadataFile(Generic[M]):
 class Document(MetadataFile[TableMetadata]):
     """A table's metadata file."""
 
-    __slots__ = ()
+    __slots__ = ("text",)
+
+    def __init__(self, location: str, raw: bytes, metadata: TableMetadata) -> None:
+        super().__init__(location, raw, metadata)
+        self.text = MetadataText(metadata.document, raw, {})
+
+    @classmethod
+    def of(cls, location: str, text: MetadataText, metadata: TableMetadata) -> "Document":
+        """From a text that the next version can take its long arrays from."""
+        document = cls(location, text.raw, metadata)
+        document.text = text
+        return document
 
 
 class ViewDocument(MetadataFile[ViewMetadata]):
@@ -227,7 +239,7 @@ class DocumentCache:
 
     def _fetch(self, location: str, bounds: FileBounds | None = None) -> Document:
         metadata = self._parsed(codec.read, location, "table", bounds)
-        return Document(location, metadata.to_bytes(), metadata)
+        return Document.of(location, text_of(metadata.document), metadata)
 
     def _fetch_view(self, location: str, bounds: FileBounds | None = None) -> ViewDocument:
         metadata = self._parsed(codec.read_view, location, "view", bounds)

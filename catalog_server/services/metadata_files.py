@@ -13,6 +13,7 @@ from catalog_server.services.stores import Stores
 from table_format.clock import Ids
 from table_format.errors import AlreadyExists, TableFormatError
 from table_format.metadata import codec
+from table_format.metadata.text import text_of
 from table_format.metadata.views import ViewMetadata
 
 T = TypeVar("T")
@@ -85,8 +86,10 @@ class MetadataFiles:
 
         def work() -> Document:
             store = self._stores.store_for(location)
-            raw = codec.write(store, location, part.metadata, max_bytes=self._max_bytes)
-            return Document(location, raw, part.metadata)
+            before = None if part.current.base is None else part.current.base.text
+            text = text_of(part.metadata.document, before)
+            codec.write_text(store, location, text.raw, max_bytes=self._max_bytes)
+            return Document.of(location, text, part.metadata)
 
         return await self._in_thread(work)
 

@@ -137,13 +137,22 @@ def write(store: ObjectStore, location: str, metadata: AnyMetadata, *, max_bytes
         TooLarge: it exceeds `max_bytes`, so that nobody with the same bound could read it again.
     """
     raw = metadata.to_bytes()
+    write_text(store, location, raw, max_bytes=max_bytes)
+    return raw
+
+
+def write_text(store: ObjectStore, location: str, raw: bytes, *, max_bytes: int = MAX_BYTES) -> None:
+    """Store metadata, given as its JSON, at a location where nothing is yet.
+
+    Raises:
+        AlreadyExists, TooLarge: as `write`.
+    """
     if len(raw) > max_bytes:
         raise TooLarge(
             f"the metadata would have {len(raw)} bytes; at most {max_bytes} are read again: "
             "expire snapshots or remove properties first"
         )
     store.put(location, _stored(raw, location), if_absent=True)
-    return raw
 
 
 def _stored(raw: bytes, location: str) -> bytes:

@@ -12,6 +12,7 @@ from typing import cast
 from table_format.errors import Invalid
 from table_format.jsontypes import JsonObject
 from table_format.metadata import jsontext
+from table_format.metadata.text import text_of
 from table_format.metadata.validity import check_document
 
 NO_SNAPSHOT = -1  # what old writers put into `current-snapshot-id` for "none"
@@ -34,7 +35,7 @@ class TableMetadata:
 
     def to_bytes(self) -> bytes:
         """The document as compact JSON, keys in their order."""
-        return jsontext.dumps(self.document)
+        return text_of(self.document).raw
 
     @property
     def format_version(self) -> int:

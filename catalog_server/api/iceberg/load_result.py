@@ -116,4 +116,5 @@ def _only_refs(document: Document) -> Callable[[bytes], bytes]:
 
 def _spliced(location: str | None, raw: bytes) -> bytes:
     head = b"" if location is None else b'"metadata-location":' + orjson.dumps(location) + b","
-    return b"{" + head + b'"metadata":' + raw + b',"config":{}}'
+    # One copy of the metadata, however long.
+    return b"".join((b"{", head, b'"metadata":', raw, b',"config":{}}'))
