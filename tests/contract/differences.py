@@ -6,7 +6,7 @@ _OURS = "a status of its own for what upstream has as 400 or does not think of"
 # Statuses that differ in whatever operation has them.
 STATUSES_ONLY_THERE = {
     "401": _NO_ACCOUNTS,
-    "403": _NO_ACCOUNTS,
+    "403": _NO_ACCOUNTS + ", and most operations touch no file that could be denied to the server itself",
     "419": _NO_ACCOUNTS,
     "502": "that is a gateway's to answer",
     "504": "that is a gateway's to answer",
@@ -52,6 +52,7 @@ _OLD_TABLES = "snapshots of format version 1 may lack it, and are answered as th
 MEMBERS = {
     "AssertRefSnapshotId.snapshot-id: needed there only": "ClickHouse leaves it out where others send null",
     "CatalogConfig.endpoints: needed here only": _ALWAYS,
+    "CatalogConfig.idempotency-key-lifetime: needed here only": _ALWAYS,
     "CommitTableRequest.identifier: needed here only": "in a transaction nothing else names the table; "
     "upstream says so in prose",
     "CommitTableResponse.config: unknown there": "one answer serves create, load and commit",

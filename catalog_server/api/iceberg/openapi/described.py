@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from catalog_server.api.iceberg.openapi.shapes import flag, text, word
 from table_format.jsontypes import JsonObject
 
-BAD, UNKNOWN, NOT_OFFERED, CONFLICT, CONTRADICTORY = 400, 404, 406, 409, 422
+BAD, DENIED, UNKNOWN, NOT_OFFERED, CONFLICT, CONTRADICTORY = 400, 403, 404, 406, 409, 422
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
 
@@ -51,6 +51,9 @@ REFUSALS: dict[int, str] = {
     500: "The server failed. On a change: whether it was made is not known.",
     503: "The server cannot answer now; with `Retry-After` nothing was changed.",
 }
+
+ON_FILES: dict[int, str] = {DENIED: "Storage denies the server access to a file or directory."}
+"""Refusals of what reads or writes metadata files."""
 
 PATH_PARAMETERS: dict[str, JsonObject] = {
     "prefix": text("The table bucket, as `overrides.prefix` of the configuration gives it.", minLength=1),

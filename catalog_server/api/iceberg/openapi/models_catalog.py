@@ -46,8 +46,10 @@ _CONFIGURATION: dict[str, JsonObject] = {
             "defaults": texts("Settings that the client may overrule."),
             "overrides": texts("Settings that overrule the client's; `prefix` is the bucket."),
             "endpoints": array(text(), "The operations that work, as `VERB path`."),
+            "idempotency-key-lifetime": text(
+                "How long an Idempotency-Key is remembered (ISO 8601 duration)."
+            ),
         },
-        {"idempotency-key-lifetime": text("How long an Idempotency-Key is remembered (ISO 8601 duration).")},
     ),
     "OAuthClientCredentialsRequest": record(
         "A token for a client's own credential.",
@@ -64,17 +66,11 @@ _CONFIGURATION: dict[str, JsonObject] = {
             "requested_token_type": text(),
         },
     ),
-    "OAuthRefreshRequest": record(
-        "A newer token for an older one.",
-        {"grant_type": word("refresh_token")},
-        {"scope": text(), "refresh_token": text()},
-    ),
     "OAuthTokenRequest": variants(
         "grant_type",
         {
             "client_credentials": "OAuthClientCredentialsRequest",
             _EXCHANGE: "OAuthTokenExchangeRequest",
-            "refresh_token": "OAuthRefreshRequest",
         },
         "A request for a token. While the server has no accounts, every credential is accepted.",
     ),

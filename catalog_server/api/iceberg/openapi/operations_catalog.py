@@ -1,6 +1,13 @@
 """What the document says about configuration, tokens, namespaces and views."""
 
-from catalog_server.api.iceberg.openapi.described import CONFLICT, CONTRADICTORY, FORM, UNKNOWN, Described
+from catalog_server.api.iceberg.openapi.described import (
+    CONFLICT,
+    CONTRADICTORY,
+    FORM,
+    ON_FILES,
+    UNKNOWN,
+    Described,
+)
 
 _BUCKET = "/v1/{prefix}"
 _NAMESPACE = _BUCKET + "/namespaces/{namespace}"
@@ -102,7 +109,7 @@ _VIEWS = {
         parameters=_ONCE,
         body="CreateViewRequest",
         answer="LoadViewResult",
-        refusals={**_NO_NAMESPACE, CONFLICT: "A table or view has the name."},
+        refusals={**ON_FILES, **_NO_NAMESPACE, CONFLICT: "A table or view has the name."},
     ),
     f"GET {_VIEW}": Described(
         id="loadView",
@@ -110,7 +117,7 @@ _VIEWS = {
         tag="views",
         parameters=("referenced-by",),
         answer="LoadViewResult",
-        refusals=_NO_VIEW,
+        refusals={**ON_FILES, **_NO_VIEW},
     ),
     f"HEAD {_VIEW}": Described(
         id="viewExists", summary="Ask whether a view exists", tag="views", refusals=_NO_VIEW
@@ -123,7 +130,11 @@ _VIEWS = {
         parameters=_ONCE,
         body="CommitViewRequest",
         answer="LoadViewResult",
-        refusals={**_NO_VIEW, CONFLICT: "A requirement does not hold, or the view was changed meanwhile."},
+        refusals={
+            **ON_FILES,
+            **_NO_VIEW,
+            CONFLICT: "A requirement does not hold, or the view was changed meanwhile.",
+        },
     ),
     f"DELETE {_VIEW}": Described(
         id="dropView",
@@ -139,7 +150,7 @@ _VIEWS = {
         parameters=_ONCE,
         body="RegisterViewRequest",
         answer="LoadViewResult",
-        refusals={**_NO_NAMESPACE, CONFLICT: "A table or view has the name."},
+        refusals={**ON_FILES, **_NO_NAMESPACE, CONFLICT: "A table or view has the name."},
     ),
     f"POST {_BUCKET}/views/rename": Described(
         id="renameView",

@@ -1,6 +1,6 @@
 """What the document says about scan planning, unregistering, signing and functions."""
 
-from catalog_server.api.iceberg.openapi.described import NOT_OFFERED, UNKNOWN, Described
+from catalog_server.api.iceberg.openapi.described import NOT_OFFERED, ON_FILES, UNKNOWN, Described
 
 _NAMESPACE = "/v1/{prefix}/namespaces/{namespace}"
 _TABLE = _NAMESPACE + "/tables/{table}"
@@ -18,7 +18,7 @@ OPERATIONS: dict[str, Described] = {
         parameters=(_DELEGATION,),
         body="PlanTableScanRequest",
         answer="PlanTableScanResult",
-        refusals={**_NO_TABLE, NOT_OFFERED: "The scan cannot be planned here."},
+        refusals={**ON_FILES, **_NO_TABLE, NOT_OFFERED: "The scan cannot be planned here."},
     ),
     f"GET {_PLAN}": Described(
         id="fetchPlanningResult",
@@ -26,7 +26,7 @@ OPERATIONS: dict[str, Described] = {
         tag="scans",
         parameters=(_DELEGATION,),
         answer="FetchPlanningResult",
-        refusals=_NO_PLAN,
+        refusals={**ON_FILES, **_NO_PLAN},
     ),
     f"DELETE {_PLAN}": Described(
         id="cancelPlanning",
@@ -40,7 +40,7 @@ OPERATIONS: dict[str, Described] = {
         tag="scans",
         body="FetchScanTasksRequest",
         answer="FetchScanTasksResult",
-        refusals={UNKNOWN: "There is no such table or plan task."},
+        refusals={**ON_FILES, UNKNOWN: "There is no such table or plan task."},
     ),
     f"POST {_TABLE}/unregister": Described(
         id="unregisterTable",
@@ -48,7 +48,7 @@ OPERATIONS: dict[str, Described] = {
         tag="tables",
         parameters=(_KEY,),
         answer="UnregisterTableResult",
-        refusals=_NO_TABLE,
+        refusals={**ON_FILES, **_NO_TABLE},
     ),
     f"POST {_TABLE}/sign": Described(
         id="signRequest",

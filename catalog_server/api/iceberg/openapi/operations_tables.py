@@ -1,6 +1,6 @@
 """What the document says about tables, transactions and what is asked of a table."""
 
-from catalog_server.api.iceberg.openapi.described import CONFLICT, UNKNOWN, Described
+from catalog_server.api.iceberg.openapi.described import CONFLICT, ON_FILES, UNKNOWN, Described
 
 _BUCKET = "/v1/{prefix}"
 _NAMESPACE = _BUCKET + "/namespaces/{namespace}"
@@ -27,7 +27,7 @@ OPERATIONS: dict[str, Described] = {
         body="CreateTableRequest",
         answer="LoadTableResult",
         headers=("ETag",),
-        refusals={**_NO_NAMESPACE, **_TAKEN},
+        refusals={**ON_FILES, **_NO_NAMESPACE, **_TAKEN},
     ),
     f"GET {_TABLE}": Described(
         id="loadTable",
@@ -37,7 +37,7 @@ OPERATIONS: dict[str, Described] = {
         answer="LoadTableResult",
         headers=("ETag",),
         unchanged=True,
-        refusals=_NO_TABLE,
+        refusals={**ON_FILES, **_NO_TABLE},
     ),
     f"HEAD {_TABLE}": Described(
         id="tableExists", summary="Ask whether a table exists", tag="tables", refusals=_NO_TABLE
@@ -51,7 +51,11 @@ OPERATIONS: dict[str, Described] = {
         body="CommitTableRequest",
         answer="CommitTableResponse",
         headers=("ETag",),
-        refusals={**_NO_TABLE, CONFLICT: "A requirement does not hold, or the table was changed meanwhile."},
+        refusals={
+            **ON_FILES,
+            **_NO_TABLE,
+            CONFLICT: "A requirement does not hold, or the table was changed meanwhile.",
+        },
     ),
     f"DELETE {_TABLE}": Described(
         id="dropTable",
@@ -69,7 +73,7 @@ OPERATIONS: dict[str, Described] = {
         body="RegisterTableRequest",
         answer="LoadTableResult",
         headers=("ETag",),
-        refusals={**_NO_NAMESPACE, **_TAKEN},
+        refusals={**ON_FILES, **_NO_NAMESPACE, **_TAKEN},
     ),
     f"POST {_BUCKET}/tables/rename": Described(
         id="renameTable",
@@ -89,7 +93,11 @@ OPERATIONS: dict[str, Described] = {
         tag="tables",
         parameters=(_KEY,),
         body="CommitTransactionRequest",
-        refusals={**_NO_TABLE, CONFLICT: "A requirement does not hold, or a table was changed meanwhile."},
+        refusals={
+            **ON_FILES,
+            **_NO_TABLE,
+            CONFLICT: "A requirement does not hold, or a table was changed meanwhile.",
+        },
     ),
     f"POST {_TABLE}/metrics": Described(
         id="reportMetrics",
