@@ -11,7 +11,7 @@ import lzma
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -29,20 +29,54 @@ _CRC_BYTES = 4
 _LEVEL = 1
 """As Java: higher levels cost much more time and save next to nothing on manifests."""
 
+_BLOCK_HEAD = 20
+"""Bytes that two numbers of 64 bits take at most."""
+_WINDOW = 4 << 20
+_MAX_HEADER = 8 << 20
+"""Of a file not held in memory; the header has the table's schema, twice."""
+
 _FREE_EXPANSION = 16 << 20
 _MAX_RATIO = 1100
 """Deflate cannot expand more than 1032 times; the other codecs could, and no manifest does."""
 _MAX_EXPANSION = 2 << 30
 
 
+class Windowed:
+    """Ranges of an object, read ahead in large pieces: for going through it once without holding it."""
+
+    def __init__(self, get: Callable[[int, int], bytes], size: int) -> None:
+        self._get = get
+        self._size = size
+        self._start = 0
+        self._held = b""
+
+    def __call__(self, start: int, end: int) -> bytes:
+        """The bytes from `start` to before `end`, fewer when the object ends before."""
+        end = min(end, self._size)
+        if start < self._start or end > self._start + len(self._held):
+            self._held = self._get(start, min(max(end, start + _WINDOW), self._size))
+            self._start = start
+        return self._held[start - self._start : max(end - self._start, 0)]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some records: the expanded bytes, how many there are, and where in the file the next block begins."""
+
+    count: int
+    data: bytes
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class Container:
-    """An opened file: its header, and the blocks still to be read."""
+    """An opened file: its header, and the blocks still to be read, from `start` on."""
 
     location: str
     meta: Mapping[str, bytes]
     schema: object
-    data: bytes
+    read: Callable[[int, int], bytes]
+    size: int
     start: int
     sync: bytes
 
@@ -53,31 +87,36 @@ class Container:
         except (KeyError, UnicodeDecodeError):
             return None
 
-    def _expect_sync(self, position: int) -> None:
-        if self.data[position : position + _SYNC_BYTES] != self.sync:
+    def _next(self, position: int) -> tuple[int, int, int]:
+        """Records of the block at `position`, and where its packed bytes begin and end."""
+        head = self.read(position, position + _BLOCK_HEAD)
+        count, at = read_long(head, 0)
+        size, at = read_long(head, at)
+        start, end = position + at, position + at + size
+        if size < 0 or end > self.size:
+            raise Malformed("a value is longer than what is left of the file")
+        if self.read(end, end + _SYNC_BYTES) != self.sync:
             raise Malformed("the mark after a block is missing")
+        return count, start, end
 
-    def after(self, records: int) -> tuple["Container", int]:
-        """The file without its first blocks, as many as hold at most that many records, and how many they hold.
+    def passed_over(self, records: int) -> Iterator[tuple[int, int]]:
+        """Records and end of each of the first blocks that hold at most so many records; nothing is expanded.
 
-        Nothing of them is expanded. A block that cannot be passed over is left for `blocks` to complain about.
+        A block that cannot be passed over is left for `blocks` to complain about.
         """
-        position, passed = self.start, 0
-        while position < len(self.data):
+        position = self.start
+        while position < self.size:
             try:
-                count, start = read_long(self.data, position)
-                size, start = read_long(self.data, start)
+                count, _, end = self._next(position)
             except (Malformed, IndexError):
-                break
-            end = start + size + _SYNC_BYTES
-            whole = size >= 0 and end <= len(self.data) and self.data[start + size : end] == self.sync
-            if not whole or count < 0 or passed + count > records:
-                break
-            position, passed = end, passed + count
-        return replace(self, start=position), passed
+                return
+            if not 0 <= count <= records:
+                return
+            position, records = end + _SYNC_BYTES, records - count
+            yield count, position
 
-    def blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Number of records and expanded bytes of each block.
+    def blocks(self) -> Iterator[Block]:
+        """Each block, expanded.
 
         Raises:
             Invalid: the file is cut off or damaged.
@@ -86,14 +125,12 @@ class Container:
         expand = _EXPANDERS.get(codec)
         if expand is None:
             raise Invalid(f"{self.location}: Avro codec {codec!r} is not known")
-        left = min(_MAX_EXPANSION, _FREE_EXPANSION + _MAX_RATIO * len(self.data))
+        left = min(_MAX_EXPANSION, _FREE_EXPANSION + _MAX_RATIO * self.size)
         position = self.start
-        while position < len(self.data):
+        while position < self.size:
             try:
-                count, position = read_long(self.data, position)
-                packed, position = read_bytes(self.data, position)
-                self._expect_sync(position)
-                block = expand(packed, left)
+                count, start, end = self._next(position)
+                block = expand(self.read(start, end), left)
             except (
                 Malformed,
                 IndexError,
@@ -106,9 +143,9 @@ class Container:
                 raise _damaged(self.location, error) from None
             except (zstandard.ZstdError, pa.ArrowException) as error:
                 raise _damaged(self.location, error) from None
-            position += _SYNC_BYTES
+            position = end + _SYNC_BYTES
             left -= len(block)
-            yield count, block
+            yield Block(count, block, position)
 
 
 def read_records(container: Container, read: Reader) -> Iterator[Any]:
@@ -118,19 +155,31 @@ def read_records(container: Container, read: Reader) -> Iterator[Any]:
         Invalid: the file is cut off, damaged, or does not hold what its schema says.
     """
     number = 0
-    for count, block in container.blocks():
-        if not 0 <= count <= len(block):
-            raise Invalid(f"{container.location} is not a readable Avro file: a block has no {count} records")
-        position = 0
-        for number in range(number + 1, number + count + 1):  # noqa: B020 - it counts on over the blocks
-            try:
-                value, position = read(block, position)
-            except (Malformed, IndexError, ValueError, struct.error) as error:
-                reason = "it ends too early" if isinstance(error, IndexError | struct.error) else str(error)
-                raise Invalid(f"{container.location}: record {number} is not readable: {reason}") from None
-            yield value
-        if position != len(block):
-            raise Invalid(f"{container.location}: a block holds more than its {count} records")
+    for block in container.blocks():
+        yield from read_block(container, block, read, number)
+        number += block.count
+
+
+def read_block(container: Container, block: Block, read: Reader, before: int) -> Iterator[Any]:
+    """Every record of one block; `before` it there are so many.
+
+    Raises:
+        Invalid: the block does not hold what the file's schema says.
+    """
+    if not 0 <= block.count <= len(block.data):
+        raise Invalid(
+            f"{container.location} is not a readable Avro file: a block has no {block.count} records"
+        )
+    position = 0
+    for number in range(before + 1, before + block.count + 1):
+        try:
+            value, position = read(block.data, position)
+        except (Malformed, IndexError, ValueError, struct.error) as error:
+            reason = "it ends too early" if isinstance(error, IndexError | struct.error) else str(error)
+            raise Invalid(f"{container.location}: record {number} is not readable: {reason}") from None
+        yield value
+    if position != len(block.data):
+        raise Invalid(f"{container.location}: a block holds more than its {block.count} records")
 
 
 def _read_meta(data: bytes) -> tuple[dict[str, bytes], int]:
@@ -151,11 +200,25 @@ def _damaged(location: str, error: Exception) -> Invalid:
 
 
 def open_container(data: bytes, location: str) -> Container:
-    """Read the header.
+    """Read the header of a file held in memory.
 
     Raises:
         Invalid: not an Avro file.
     """
+    return _opened(data, location, lambda start, end: data[start:end], len(data))
+
+
+def open_ranged(get: Callable[[int, int], bytes], size: int, location: str) -> Container:
+    """Read the header of a file of that size, of which `get` gives any range.
+
+    Raises:
+        Invalid: not an Avro file.
+    """
+    read = Windowed(get, size)
+    return _opened(read(0, min(size, _MAX_HEADER)), location, read, size)
+
+
+def _opened(data: bytes, location: str, read: Callable[[int, int], bytes], size: int) -> Container:
     if not data.startswith(MAGIC):
         raise Invalid(f"{location} is not an Avro file")
     try:
@@ -166,7 +229,7 @@ def open_container(data: bytes, location: str) -> Container:
         raise _damaged(location, error) from None
     if len(sync) < _SYNC_BYTES:
         raise Invalid(f"{location} is not a readable Avro file: it is cut off")
-    return Container(location, meta, schema, data, position + _SYNC_BYTES, sync)
+    return Container(location, meta, schema, read, size, position + _SYNC_BYTES, sync)
 
 
 def build_container(

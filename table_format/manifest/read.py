@@ -5,15 +5,16 @@ where a wrong guess would lose or double rows: a file that is shorter than its m
 a sequence number that cannot inherit one.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from table_format.errors import Invalid
 from table_format.io.store import ObjectStore
 from table_format.manifest.avro import ENTRY_FIELDS, FILE_FIELDS, NAMES
 from table_format.manifest.compiler import Compiled, Compiler, attributes, members
-from table_format.manifest.container import Container, open_container, read_records
+from table_format.manifest.container import Container, open_container, open_ranged, read_block, read_records
 from table_format.manifest.decode import Malformed, Reader
 from table_format.manifest.entries import (
     Content,
@@ -29,6 +30,9 @@ from table_format.metadata.document import TableMetadata
 _STATUSES = tuple(Status)
 _CONTENTS = tuple(Content)
 
+_HELD_BYTES = 16 << 20
+"""Manifests up to this size are read in one go."""
+
 
 def read_manifest(store: ObjectStore, manifest: ManifestFile, metadata: TableMetadata) -> list[ManifestEntry]:
     """Every entry of the manifest, the deleted ones too, in its order.
@@ -40,32 +44,70 @@ def read_manifest(store: ObjectStore, manifest: ManifestFile, metadata: TableMet
     return list(iterate_manifest(store, manifest, metadata))
 
 
+@dataclass(slots=True)
+class Places:
+    """Where in manifests their entries stand, as far as they were gone through: to read on later without looking again.
+
+    Manifests never change. By path: entries before a block, where it begins, and the row id that its first entry
+    would inherit, for blocks in ascending order.
+    """
+
+    known: dict[str, list[tuple[int, int, int | None]]] = field(default_factory=dict)
+
+    def before(self, path: str, entry: int) -> tuple[int, int, int | None] | None:
+        """The last known block that does not begin after that entry."""
+        places = self.known.get(path, [])
+        at = bisect_right(places, entry, key=lambda place: place[0])
+        return places[at - 1] if at else None
+
+    def add(self, path: str, entries: int, position: int, row_id: int | None) -> None:
+        """A block begins there."""
+        places = self.known.setdefault(path, [])
+        if not places or places[-1][0] < entries:
+            places.append((entries, position, row_id))
+
+
 def iterate_manifest(
-    store: ObjectStore, manifest: ManifestFile, metadata: TableMetadata, *, start: int = 0
+    store: ObjectStore,
+    manifest: ManifestFile,
+    metadata: TableMetadata,
+    *,
+    start: int = 0,
+    places: Places | None = None,
 ) -> Iterator[ManifestEntry]:
     """The entries from number `start` (from 0) on, as `read_manifest` gives them, each made when it is asked for.
 
-    Holds the file's packed bytes and one block at a time. Blocks before `start` are not expanded, unless row ids
-    have to be counted through them.
+    Holds one block at a time, and of a large manifest a few MB of its packed bytes. Blocks before `start` are not
+    expanded, unless row ids have to be counted through them; what is learnt on the way is kept in `places`.
 
     Raises:
         NoSuchFile, Invalid: as `read_manifest`; the latter also in the middle.
     """
-    container = _open(store, manifest)
-    columns = partition_columns(metadata, manifest.spec_id)
-    row_id = manifest.first_row_id if manifest.content is ManifestContent.DATA else None
-    passed = 0
-    if row_id is None and start:
-        container, passed = container.after(start)
-    for number, raw in enumerate(read_records(container, _entry_reader(container, columns)), passed):
-        try:
-            entry = _entry(raw, manifest, row_id)
-        except Malformed as error:
-            raise Invalid(f"{manifest.path}: entry {number + 1} {error}") from None
-        if row_id is not None and raw["data_file"].get("first_row_id") is None:
-            row_id += 0 if entry.status is Status.DELETED else entry.data_file.record_count
-        if number >= start:
-            yield entry
+    opened = _open(store, manifest)
+    learnt = Places() if places is None else places
+    number, position, row_id = learnt.before(manifest.path, start) or (
+        0,
+        opened.start,
+        manifest.first_row_id if manifest.content is ManifestContent.DATA else None,
+    )
+    container = replace(opened, start=position)
+    if row_id is None:
+        for count, end in container.passed_over(start - number):
+            number += count
+            container = replace(container, start=end)
+            learnt.add(manifest.path, number, end, None)
+    read = _entry_reader(container, partition_columns(metadata, manifest.spec_id))
+    for block in container.blocks():
+        for number, raw in enumerate(read_block(container, block, read, number), number + 1):  # noqa: B020
+            try:
+                entry = _entry(raw, manifest, row_id)
+            except Malformed as error:
+                raise Invalid(f"{manifest.path}: entry {number} {error}") from None
+            if row_id is not None and raw["data_file"].get("first_row_id") is None:
+                row_id += 0 if entry.status is Status.DELETED else entry.data_file.record_count
+            if number > start:
+                yield entry
+        learnt.add(manifest.path, number, block.end, row_id)
 
 
 def count_entries(store: ObjectStore, manifest: ManifestFile) -> ManifestFile:
@@ -113,13 +155,17 @@ def describe_manifest(store: ObjectStore, path: str, *, added_snapshot_id: int |
 
 
 def _open(store: ObjectStore, manifest: ManifestFile) -> Container:
-    data = store.get(manifest.path)
+    large = manifest.length > _HELD_BYTES
+    data = b"" if large else store.get(manifest.path)
+    size = store.head(manifest.path).size if large else len(data)
     # Avro has no end mark: a file cut off between two blocks would read as a manifest of fewer files.
-    if len(data) < manifest.length:
+    if size < manifest.length:
         raise Invalid(
-            f"{manifest.path} is cut off: it has {len(data)} bytes of the {manifest.length} "
+            f"{manifest.path} is cut off: it has {size} bytes of the {manifest.length} "
             "that its manifest list gives"
         )
+    if large:
+        return open_ranged(lambda start, end: store.get(manifest.path, (start, end)), size, manifest.path)
     return open_container(data, manifest.path)
 
 

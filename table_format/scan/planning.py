@@ -6,14 +6,14 @@ largest manifest and the deletes that concern its files; never by the size of th
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from table_format.errors import Invalid
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import ManifestContent, ManifestEntry, ManifestFile, Status
-from table_format.manifest.read import count_entries, iterate_manifest
+from table_format.manifest.read import Places, count_entries, iterate_manifest
 from table_format.metadata.document import TableMetadata
 from table_format.scan.expressions import Expression
 from table_format.scan.matching import Matcher
@@ -89,6 +89,8 @@ class Scan:
     matcher: Matcher
     appended_by: frozenset[int] | None = None
     """Of a range: the snapshots whose added files are wanted; None for a whole snapshot."""
+    places: Places = field(default_factory=Places)
+    """Where earlier pages ended: the next one reads on from there, if it is planned with the same scan."""
 
     def concerns(self, manifest: ManifestFile) -> bool:
         """Whether a data manifest may hold files of this scan, by what its manifest list says."""
@@ -229,7 +231,7 @@ def _page_files(store: ObjectStore, scan: Scan, page: ScanPage) -> Iterator[tupl
             continue
         start = page.first_entry if number == page.first_manifest else 0
         end = page.end_entry if number == page.last_manifest else None
-        entries = iterate_manifest(store, manifest, scan.metadata, start=start)
+        entries = iterate_manifest(store, manifest, scan.metadata, start=start, places=scan.places)
         for entry in islice(entries, None if end is None else end - start):
             if _wanted(scan, entry):
                 residual = scan.matcher.file_residual(entry.data_file)

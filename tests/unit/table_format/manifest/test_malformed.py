@@ -137,7 +137,8 @@ def uncompressed_manifest() -> tuple[bytes, dict[str, Any]]:
     from table_format.manifest.container import open_container
 
     container = open_container(store.get(PATH), PATH)
-    [(count, block)] = container.blocks()
+    [whole] = container.blocks()
+    count, block = whole.count, whole.data
     assert count == 2
     schema = container.schema
     assert isinstance(schema, dict)
