@@ -52,8 +52,8 @@ test-kit: $(STAMP) ## Iceberg's own REST compatibility kit (KIT: arguments, see 
 test-pyiceberg: $(STAMP) ## PyIceberg's own catalog tests (PYICEBERG: arguments, see CONTRIBUTING.md)
 	@$(BIN)/python -m tests.pyiceberg_suite $(PYICEBERG)
 
-test-differential: $(STAMP) ## our metadata engine beside Java's, at length (DIFFERENTIAL_EXAMPLES, default 5000)
-	@DIFFERENTIAL_EXAMPLES=$${DIFFERENTIAL_EXAMPLES:-5000} $(BIN)/pytest -q --timeout 3600 tests/java/test_metadata_java.py
+test-differential: $(STAMP) ## our metadata engines beside Java's, at length (DIFFERENTIAL_EXAMPLES, default 5000)
+	@DIFFERENTIAL_EXAMPLES=$${DIFFERENTIAL_EXAMPLES:-5000} $(BIN)/pytest -q --timeout 3600 tests/java/test_*metadata_java.py
 
 check: lint types arch ## all gates: lint, format, types, architecture
 

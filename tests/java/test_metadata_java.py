@@ -1,14 +1,13 @@
 """Our metadata engine and Java's, given the same commits, agree: on the documents, and on what is refused how.
 
 Each commit is applied to the document that ours wrote, so Java also reads all of them. Where we knowingly do
-otherwise is written in `EXCEPTIONS` below, with the reason; nothing else may differ.
+otherwise is written in `excused` below, with the reason; nothing else may differ.
 
 DIFFERENTIAL_EXAMPLES sets how many histories are tried.
 """
 
 import os
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, event, given, settings
@@ -20,23 +19,12 @@ from table_format.metadata import requirements, updates
 from table_format.metadata.document import TableMetadata
 from tests.factories import any_commits
 from tests.factories.metadata_documents import LOCATION, NOW
-from tests.java.driver import IcebergJava, JavaError
+from tests.java.driver import IcebergJava
+from tests.java.outcomes import Outcome, Refused, asked, kind
 
 pytestmark = pytest.mark.java
 
 EXAMPLES = int(os.environ.get("DIFFERENTIAL_EXAMPLES", "150"))
-CONFLICTS = {"CommitFailedException", "RetryableValidationException"}
-
-
-@dataclass(frozen=True)
-class Refused:
-    """A commit that was not applied, and the HTTP code that says so."""
-
-    code: int
-    why: str
-
-
-Outcome: TypeAlias = "JsonObject | Refused | None"  # a new document, a refusal, or nothing has changed
 
 
 def ours(
@@ -59,10 +47,9 @@ def theirs(
     java: IcebergJava, base: TableMetadata | None, commit: list[JsonObject], asserted: list[JsonObject]
 ) -> Outcome:
     members = {} if base is None else {"base": base.document, "location": place(base)}
-    try:
-        found: JsonObject | None = java.ask("applyTable", updates=commit, requirements=asserted, **members)
-    except JavaError as error:
-        return Refused(409 if error.kind in CONFLICTS else 400, str(error))
+    found = asked(java, "applyTable", updates=commit, requirements=asserted, **members)
+    if isinstance(found, Refused):
+        return found
     # Java counts some updates that change nothing as a change: what is removed is not there, what is set is.
     return None if found is None or (base is not None and same(base, found)) else found
 
@@ -180,7 +167,7 @@ def compared(
     earliest = NOW if base is None else base.last_updated_ms + 1
     our = ours(base, commit, asserted, their["last-updated-ms"] if isinstance(their, dict) else earliest)
     reason = excused(commit, our, their)
-    event(reason or _kind(our))
+    event(reason or kind(our))
     if reason is None:
         assert shown(our) == shown(their), (commit, our, their)
     return TableMetadata(our) if isinstance(our, dict) else None
@@ -190,13 +177,3 @@ def shown(outcome: Outcome) -> Any:
     if isinstance(outcome, Refused):
         return outcome.code
     return None if outcome is None else normal(outcome)
-
-
-def _kind(outcome: Outcome) -> str:
-    return (
-        f"refused with {outcome.code}"
-        if isinstance(outcome, Refused)
-        else "same"
-        if outcome is None
-        else "new"
-    )
