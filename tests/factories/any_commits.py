@@ -5,6 +5,7 @@ what is not there, repeat what is, or say what the format version forbids.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -16,10 +17,13 @@ from tests.factories.metadata_documents import (
     NOW,
     UUID,
     add_snapshot,
+    applied,
     field,
     set_ref,
     snapshot,
     struct,
+    table,
+    with_history,
 )
 
 Draw = Callable[..., Any]
@@ -449,6 +453,41 @@ def requirements(draw: Draw, metadata: TableMetadata) -> list[JsonObject]:
         possible.append({"type": "assert-create"})
     found: list[JsonObject] = draw(st.lists(st.sampled_from(possible), max_size=2))
     return found
+
+
+@cache
+def lived(version: int) -> TableMetadata:
+    """A table that has something of everything: what is to be removed has to be there."""
+    base = with_history(4, version=version) if version < 3 else table(version=3)
+    for number in range(1, 5) if version == 3 else ():
+        more = {} if number == 1 else {"parent-snapshot-id": number - 1}
+        rows = {"first-row-id": 10 * (number - 1), "added-rows": 10}
+        found = snapshot(number, at=NOW + number * 1000, **more, **rows)
+        base = applied(base, add_snapshot(found), set_ref(number), now=NOW + number * 1000)
+    file = {"statistics-path": f"{LOCATION}/s", "file-size-in-bytes": 1}
+    blobs = {"file-footer-size-in-bytes": 1, "blob-metadata": []}
+    part = {"source-id": 1, "field-id": 1000, "name": "b", "transform": "bucket[3]"}
+    sort = {"source-id": 1, "transform": "identity", "direction": "asc", "null-order": "nulls-last"}
+    wider = struct(*table().schema()["fields"], field(4, "more", "int"))
+    return applied(
+        base,
+        *({"action": "set-statistics", "statistics": {"snapshot-id": n, **file, **blobs}} for n in (2, 3)),
+        *(
+            {"action": "set-partition-statistics", "partition-statistics": {"snapshot-id": n, **file}}
+            for n in (2, 3)
+        ),
+        set_ref(2, "v1", "tag"),
+        set_ref(3, "audit"),
+        {"action": "add-schema", "schema": wider},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": {"fields": [part]}},
+        {"action": "add-sort-order", "sort-order": {"order-id": 1, "fields": [sort]}},
+        {
+            "action": "add-encryption-key",
+            "encryption-key": {"key-id": "k1", "encrypted-key-metadata": "eA=="},
+        },
+        {"action": "set-properties", "updates": {"a": "0"}},
+    )
 
 
 def birth(draw: Draw, version: int) -> list[JsonObject]:

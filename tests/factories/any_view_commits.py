@@ -1,15 +1,17 @@
 """Hypothesis: commits to views as any client might send them, right and wrong, drawn against the state of a view."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
 
 from table_format.jsontypes import JsonObject
+from table_format.metadata import view_updates
 from table_format.metadata.views import ViewMetadata
 from tests.factories.any_commits import rarely
 from tests.factories.metadata_documents import NOW, UUID, field, struct
-from tests.factories.views import LOCATION, add_version, query, set_current
+from tests.factories.views import LOCATION, add_version, query, replacing, set_current
 
 Draw = Callable[..., Any]
 SCHEMAS = (
@@ -76,6 +78,24 @@ def rest(draw: Draw, view: ViewMetadata) -> list[JsonObject]:
             ],
         )
     ]
+
+
+@cache
+def lived() -> ViewMetadata:
+    """A view of three versions, of which it keeps three, the second one current again."""
+    base = view_updates.new_view(
+        schema=SCHEMAS[0],
+        version=add_version(query("select 0"))["view-version"],
+        properties={"version.history.num-entries": "3", "replace.drop-dialect.allowed": "true"},
+        location=LOCATION,
+        uuid=UUID,
+        now_ms=NOW,
+    )
+    for number, schema in ((2, SCHEMAS[1]), (3, SCHEMAS[2])):
+        base = view_updates.apply(
+            base, replacing(query(f"select {number}"), schema=schema), now_ms=NOW + number
+        )
+    return view_updates.apply(base, [set_current(2)], now_ms=NOW + 9)
 
 
 STEPS = (replace, replace, replace, go_back, properties, rest)

@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 from table_format.errors import Invalid, RequirementFailed
@@ -23,13 +23,14 @@ from tests.java.outcomes import Outcome, Refused, asked, kind
 
 pytestmark = pytest.mark.java
 
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 EXAMPLES = int(os.environ.get("DIFFERENTIAL_EXAMPLES", "100"))
 
 
 def ours(base: ViewMetadata, commit: list[JsonObject], asserted: list[JsonObject]) -> Outcome:
     try:
         requirements.check_view(asserted, base)
-        new = view_updates.apply(base, commit, now_ms=NOW)
+        new = view_updates.apply(base, commit, now_ms=NOW + 10**9)
     except Invalid as error:
         return Refused(400, str(error))
     except RequirementFailed as error:
@@ -100,9 +101,9 @@ def shown(outcome: Outcome) -> Any:
 
 
 @given(st.data())
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 def test_same_commits_same_view(java: IcebergJava, data: st.DataObject) -> None:
-    base = born(java, data.draw)
+    base = any_view_commits.lived() if data.draw(st.booleans()) else born(java, data.draw)
     for _ in range(data.draw(st.integers(1, 6)) if base is not None else 0):
         assert base is not None
         commit = any_view_commits.commit(data.draw, base)
@@ -111,7 +112,7 @@ def test_same_commits_same_view(java: IcebergJava, data: st.DataObject) -> None:
         reason = excused(base, commit, our, their)
         event(reason or kind(our))
         if reason is None:
-            assert shown(our) == shown(their), (commit, our, their)
+            assert shown(our) == shown(their), (base.document, commit, our, their)
         base = ViewMetadata(our) if isinstance(our, dict) else base
 
 
