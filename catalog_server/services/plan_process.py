@@ -44,6 +44,7 @@ def job_frame(job: PlanJob) -> bytes:
         "page": job.page,
         "page_files": job.page_files,
         "page_bytes": job.page_bytes,
+        "within": job.within,
     }
     return frame(head, job.metadata)
 
@@ -84,6 +85,7 @@ def _answer(planner: Planner, head: JsonObject, body: bytes) -> bytes:
         page=head["page"],
         page_files=head["page_files"],
         page_bytes=head["page_bytes"],
+        within=head["within"],
     )
     try:
         outcome = planner.run(job)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from catalog_server.services.confined import Confined
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import ManifestFile
@@ -31,7 +32,8 @@ Span: TypeAlias = list[int | None]
 class PlanJob:
     """One page of a scan to be planned; `page` None opens the scan and plans what fits into the first answer.
 
-    `metadata` is a table metadata document, `request` a PlanTableScanRequest whose snapshot is named.
+    `metadata` is a table metadata document, `request` a PlanTableScanRequest whose snapshot is named. Nothing outside
+    of `within` is read.
     """
 
     metadata: bytes
@@ -39,6 +41,7 @@ class PlanJob:
     page: Span | None = None
     page_files: int
     page_bytes: int
+    within: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +68,11 @@ class Planner:
         """Do one job.
 
         Raises:
-            Invalid: columns or filter do not fit the table; a manifest is damaged.
+            Invalid: columns or filter do not fit the table; a manifest is damaged, or lies outside of the bucket.
             NoSuchFile: a manifest is gone.
         """
         scan = self._scan(job)
-        store = self._store_for(scan.metadata.location)
+        store = self._store(scan.metadata, job)
         if job.page is None:
             return _first(store, scan, job)
         page = ScanPage.from_json(job.page)
@@ -82,12 +85,16 @@ class Planner:
             return Outcome(tasks=whole or b"", pages=[job.page], answered=1)
         return Outcome(tasks=b"", pages=halves, answered=0)
 
+    def _store(self, metadata: TableMetadata, job: PlanJob) -> ObjectStore:
+        store = self._store_for(metadata.location)
+        return store if job.within is None else Confined(store, job.within)
+
     def _scan(self, job: PlanJob) -> Scan:
         key = hashlib.blake2b(jsontext.dumps(job.request) + b"\0" + job.metadata).digest()
         scan = self._open.pop(key, None)
         if scan is None:
             metadata = TableMetadata.parse(job.metadata)
-            scan = open_scan(self._store_for(metadata.location), metadata, _request(job.request))
+            scan = open_scan(self._store(metadata, job), metadata, _request(job.request))
         if self._keep:
             self._open[key] = scan
             while len(self._open) > self._keep:

@@ -92,17 +92,18 @@ class PlanService:
 
         Raises:
             NoSuchTable: there is none.
-            Invalid: snapshots, columns or filter can not be.
+            Invalid: snapshots, columns or filter can not be, or a manifest lies outside of the bucket.
             NoSuchFile: a manifest is gone.
             Unavailable: too many plan already, or planning was cut short; try again.
         """
         handle = await self._tables.load(principal, bucket, ident)
+        within = await self._tables.bucket_location(bucket)
         scan = await asyncio.get_running_loop().run_in_executor(
             self._threads, fixed, handle.metadata, request
         )
         plan_id = self._ids.uuid()
         files = live_files(handle.metadata, scan.request)
-        work = asyncio.get_running_loop().create_task(self._places.run(self._job(scan, None), files))
+        work = asyncio.get_running_loop().create_task(self._places.run(self._job(scan, None, within), files))
         try:
             await asyncio.wait({work}, timeout=self._limits.wait_seconds)
             if work.done():
@@ -125,7 +126,8 @@ class PlanService:
         """
         row = await self._row(principal, bucket, ident, plan_id)
         if row.state is PlanState.SUBMITTED and await self._background.claim(row):
-            job = self._job(Scan.unpack(row.scan), None)
+            within = await self._tables.bucket_location(bucket)
+            job = self._job(Scan.unpack(row.scan), None, within)
             work = asyncio.get_running_loop().create_task(self._places.run(job, None))
             self._background.see_through(row.id, work)
         tokens = _tokens(row.id, range(len(row.pages)))
@@ -153,8 +155,9 @@ class PlanService:
         """
         row, number = await self._page_row(principal, bucket, ident, token)
         scan = Scan.unpack(row.scan)
+        within = await self._tables.bucket_location(bucket)
         try:
-            outcome = await self._places.run(self._job(scan, row.pages[number]), None)
+            outcome = await self._places.run(self._job(scan, row.pages[number], within), None)
         except NoSuchFile as error:
             raise NoSuchPlanTask(
                 f"the scanned snapshot was expired meanwhile, plan the scan again: {error.message}"
@@ -224,13 +227,14 @@ class PlanService:
             expires_at_ms=now_ms + lifetime_ms,
         )
 
-    def _job(self, scan: Scan, page: Span | None) -> PlanJob:
+    def _job(self, scan: Scan, page: Span | None, within: str) -> PlanJob:
         return PlanJob(
             metadata=scan.metadata,
             request=scan.request,
             page=page,
             page_files=self._limits.page_files,
             page_bytes=self._limits.page_bytes,
+            within=within,
         )
 
 

@@ -93,6 +93,14 @@ class TableService:
             raise rows.missing(ident)
         return found
 
+    async def bucket_location(self, bucket: str) -> str:
+        """The place below which everything of the bucket's tables lies.
+
+        Raises:
+            NoSuchWarehouse: there is no such bucket.
+        """
+        return (await self._commits.bucket(bucket)).location
+
     async def load(self, principal: Principal, bucket: str, ident: TableIdent) -> TableHandle:
         """The table with its metadata.
 

@@ -15,6 +15,9 @@ import pytest
 
 from catalog_server.bootstrap import Platform
 from catalog_server.services.principals import SYSTEM
+from table_format.io.local import LocalObjectStore
+from table_format.manifest.entries import ManifestContent, ManifestFile
+from table_format.manifest.lists import write_manifest_list
 from tests.api.iceberg_client import SCHEMA, Catalog, Http, append_updates, segment, snapshot
 from tests.factories.views import version
 
@@ -456,3 +459,54 @@ def test_S15_one_bucket_tells_and_takes_nothing_of_another(
         assert created.status_code == 200, created.text
         assert created.json()["metadata"]["location"] in http.get(each.table(levels, "k")).text
     assert http.get(catalog.table(levels, "k")).json() != http.get(other.table(levels, "k")).json()
+
+
+def naming_manifest(metadata: dict[str, Any], path: str, snapshot_id: int) -> str:
+    """A manifest list that names this manifest."""
+    at = f"{metadata['location']}/metadata/list-{uuid.uuid4()}.avro"
+    manifest = ManifestFile(
+        path=path,
+        length=100,
+        spec_id=0,
+        content=ManifestContent.DATA,
+        sequence_number=1,
+        min_sequence_number=1,
+        added_snapshot_id=snapshot_id,
+        added_files_count=1,
+        existing_files_count=0,
+        deleted_files_count=0,
+        added_rows_count=1,
+        existing_rows_count=0,
+        deleted_rows_count=0,
+    )
+    write_manifest_list(
+        LocalObjectStore(),
+        at,
+        [manifest],
+        format_version=2,
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=None,
+        sequence_number=1,
+    )
+    return at
+
+
+def test_S8_planning_a_scan_reads_no_manifest_outside_the_bucket(
+    http: Http, catalog: Catalog, tmp_path: Path, listener: tuple[str, list[str]]
+) -> None:
+    """Whether a file is there is told as little as what it holds."""
+    url, asked = listener
+    secret = tmp_path / "secret.avro"
+    secret.write_text(SECRET)
+    named = [f"file://{secret}", f"file://{tmp_path}/none.avro", "file:///dev/zero", "file:///etc/passwd"]
+    messages = set()
+    for path in (*named, f"{url}/x.avro", "s3://other/x.avro", "nonsense"):
+        levels, made = catalog.new_table()
+        at = naming_manifest(made["metadata"], path, 1)
+        updates = append_updates(made["metadata"], 1, **{"manifest-list": at})
+        assert catalog.commit(levels, "t", updates, []).status_code == 200
+        answer = http.post(f"{catalog.table(levels, 't')}/plan", json={"snapshot-id": 1})
+        refused(answer, path)
+        messages.add(answer.json()["error"]["message"].replace(path, "..."))
+    assert len(messages) == 1
+    assert asked == []
