@@ -47,7 +47,7 @@ class IdempotencyService:
         Raises:
             Invalid: the key was used for another request.
         """
-        found = await self._database.read(rows.find, key)
+        found = await self._database.hot(rows.lookup(key))
         return None if found is None else _checked(key, found)
 
     @contextmanager

@@ -5,18 +5,27 @@ claim's row in the same transaction, so that effect and answer are there togethe
 the key answered already is undone. Requests without a key pay one look at a context variable.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, delete, insert, select
+import orjson
+from sqlalchemy import Connection, delete
 
+from catalog_server.store.lookup import Lookup, for_driver
 from catalog_server.store.schema import idempotency
 from catalog_server.store.units import row_locks
 from table_format.errors import Kind, TableFormatError
 from table_format.jsontypes import JsonObject
+
+# As text for the driver: every commit of a client that sends keys runs both.
+_FIND = "SELECT fingerprint, outcome FROM idempotency WHERE bucket_id = ? AND principal = ? AND key = ?"
+_RECORD = """
+INSERT INTO idempotency (bucket_id, principal, key, fingerprint, outcome, created_at_ms)
+VALUES (?, ?, ?, ?, ?, ?)
+"""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -93,33 +102,23 @@ def joined(fn: Callable[Concatenate[Connection, P], T]) -> Callable[Concatenate[
     return unit
 
 
-def find(connection: Connection, key: RequestKey) -> Answer | None:
+def lookup(key: RequestKey) -> Lookup[Answer | None]:
     """The answer under that key, or None."""
-    row = connection.execute(
-        select(idempotency.c.fingerprint, idempotency.c.outcome).where(
-            idempotency.c.bucket_id == key.bucket_id,
-            idempotency.c.principal == key.principal,
-            idempotency.c.key == key.key,
-        )
-    ).first()
-    return None if row is None else Answer(fingerprint=row.fingerprint, outcome=row.outcome)
+    return Lookup(_FIND, (key.bucket_id, key.principal, key.key), _answer)
+
+
+def find(connection: Connection, key: RequestKey) -> Answer | None:
+    """The answer under that key as the unit of work sees it, or None."""
+    wanted = (key.bucket_id, key.principal, key.key)
+    return _answer(connection.exec_driver_sql(for_driver(connection, _FIND), wanted).all())
 
 
 def record(connection: Connection, key: RequestKey, outcome: JsonObject, now_ms: int) -> None:
     """Insert an answer."""
-    connection.execute(
-        insert(idempotency).values(
-            bucket_id=key.bucket_id,
-            principal=key.principal,
-            key=key.key,
-            fingerprint=key.fingerprint,
-            outcome=outcome,
-            created_at_ms=now_ms,
-        )
-    )
+    values = (key.bucket_id, key.principal, key.key, key.fingerprint, orjson.dumps(outcome).decode(), now_ms)
+    connection.exec_driver_sql(for_driver(connection, _RECORD), values)
 
 
-@row_locks
 def settle(connection: Connection, key: RequestKey, outcome: JsonObject, now_ms: int) -> Answer:
     """Keep this answer, unless there is one already; the one that is kept."""
     found = find(connection, key)
@@ -133,3 +132,7 @@ def settle(connection: Connection, key: RequestKey, outcome: JsonObject, now_ms:
 def forget_before(connection: Connection, before_ms: int) -> int:
     """Delete answers older than that; how many."""
     return connection.execute(delete(idempotency).where(idempotency.c.created_at_ms < before_ms)).rowcount
+
+
+def _answer(rows: Sequence[Sequence[Any]]) -> Answer | None:
+    return Answer(fingerprint=rows[0][0], outcome=orjson.loads(rows[0][1])) if rows else None
