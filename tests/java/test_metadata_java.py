@@ -18,7 +18,16 @@ from table_format.jsontypes import JsonObject
 from table_format.metadata import requirements, updates
 from table_format.metadata.document import TableMetadata
 from tests.factories import any_commits
-from tests.factories.metadata_documents import LOCATION, NOW
+from tests.factories.metadata_documents import (
+    LOCATION,
+    NOW,
+    UUID,
+    add_snapshot,
+    set_ref,
+    snapshot,
+    table,
+    with_history,
+)
 from tests.java.driver import IcebergJava
 from tests.java.outcomes import Outcome, Refused, asked, kind
 
@@ -179,3 +188,32 @@ def shown(outcome: Outcome) -> Any:
     if isinstance(outcome, Refused):
         return outcome.code
     return None if outcome is None else normal(outcome)
+
+
+def test_row_ids_are_never_given_twice(java: IcebergJava) -> None:
+    """A snapshot whose row ids begin after the next one: Java gives ids again that its rows have, the specification
+    wants the next id above all that are used."""
+    base, rows = table(version=3), {"first-row-id": 100, "added-rows": 10}
+    commit = [add_snapshot(snapshot(1, at=NOW, **rows)), set_ref(1)]
+    our, their = ours(base, commit, [], NOW), theirs(java, base, commit, [])
+    assert isinstance(our, dict)
+    assert isinstance(their, dict)
+    assert (our["next-row-id"], their["next-row-id"]) == (110, 10)
+
+
+def test_the_last_sequence_number_never_falls(java: IcebergJava) -> None:
+    """A snapshot without a parent (a replacement that lost a race) may have an old number: Java's last one would fall
+    to it, so Java fails; ours stays."""
+    base = with_history(3)
+    commit = [add_snapshot(snapshot(9, number=1, at=base.last_updated_ms))]
+    our, their = ours(base, commit, [], base.last_updated_ms), theirs(java, base, commit, [])
+    assert isinstance(our, dict)
+    assert (our["last-sequence-number"], shown(their)) == (3, 400)
+
+
+def test_a_tables_uuid_is_never_changed(java: IcebergJava) -> None:
+    base, commit = table(), [{"action": "assign-uuid", "uuid": UUID.replace("0", "1")}]
+    their = theirs(java, base, commit, [])
+    assert isinstance(their, dict)
+    assert their["table-uuid"] == commit[0]["uuid"]
+    assert shown(ours(base, commit, [], NOW)) == 400

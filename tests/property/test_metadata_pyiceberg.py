@@ -2,6 +2,7 @@
 
 Left out, because pyiceberg is wrong or cannot: reuse of equal schemas, specs and orders; specs without ids;
 removal of what is missing; gaps in the snapshot log; several snapshots in one commit; format v3; encryption keys.
+Each of these stands, beside Java, in `tests/java/test_where_pyiceberg_is_wrong.py`.
 """
 
 import copy
