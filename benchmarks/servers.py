@@ -160,7 +160,7 @@ def _running(command: list[str], log: Path, variables: Mapping[str, str] | None 
 
 def _answering(url: str) -> None:
     """Wait for any answer at all."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while True:
         try:
             requests.get(url, timeout=5)
@@ -173,7 +173,7 @@ def _answering(url: str) -> None:
 
 
 def _wait(url: str) -> requests.Response:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while True:
         try:
             answer = requests.get(url, timeout=5)

@@ -18,6 +18,7 @@ from catalog_server.store import buckets, jobs, namespaces, places, pointers
 from catalog_server.store import tables as rows
 from catalog_server.store.engine import Database
 from catalog_server.store.keys import key_of
+from catalog_server.store.lookup import for_driver
 from catalog_server.store.tables import TableRow
 from maintenance.ports import JobKind
 from table_format.clock import Clock, Ids
@@ -30,6 +31,9 @@ from table_format.metadata.document import TableMetadata
 __all__ = ["TableHandle", "TableService", "TableSpec"]
 
 PURGE_ATTEMPTS = 20
+# So many names are read in the time of a small request.
+_NAMES_AT_ONCE = 2_000
+_MOST_NAMES = 2**62
 _UNREGISTER_ATTEMPTS = 20
 _STAGED_REMEMBERED = 1024
 
@@ -171,6 +175,29 @@ class TableService:
         listing = f"tables {bucket} {key_of(namespace)}"
         return await paging.paged(page, listing, fetch, lambda row: (row.ident.name,))
 
+    async def names(
+        self, principal: Principal, bucket: str, namespace: Namespace, page: paging.PageRequest | None
+    ) -> paging.Page[str]:
+        """Names of the tables of one namespace, in order: cheaper than `list`.
+
+        Raises:
+            NoSuchNamespace: the namespace is not there.
+            Invalid: the page request is wrong.
+        """
+
+        async def fetch(after: tuple[str, ...] | None, limit: int | None) -> Sequence[str]:
+            start = after[0] if after else ""
+            most = _NAMES_AT_ONCE + 1 if limit is None else limit
+            found = await self._database.hot(pointers.table_names(bucket, namespace, start, most))
+            if found is None:
+                await self._commits.bucket(bucket)  # a missing bucket is another error
+                raise namespaces.missing(namespace)
+            if limit is None and len(found) == most:
+                return await self._database.read(_all_names, bucket, namespace)
+            return found
+
+        return await paging.paged(page, f"tables {bucket} {key_of(namespace)}", fetch, lambda name: (name,))
+
     async def list_all(
         self, principal: Principal, bucket: str, page: paging.PageRequest | None
     ) -> paging.Page[TableRow]:
@@ -295,6 +322,13 @@ class TableService:
             uuid=self._ids.uuid(),
             now_ms=self._clock.now_ms(),
         )
+
+
+def _all_names(connection: Connection, bucket: str, namespace: Namespace) -> Sequence[str]:
+    """Of a namespace with very many: not on the event loop, and all in one transaction."""
+    lookup = pointers.table_names(bucket, namespace, "", _MOST_NAMES)
+    found = connection.exec_driver_sql(for_driver(connection, lookup.sql), lookup.values).all()
+    return lookup.answer(found) or ()
 
 
 def _in_namespace(

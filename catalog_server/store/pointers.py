@@ -103,6 +103,27 @@ def _view(bucket: str, ident: TableIdent, found: Sequence[Any]) -> ViewRow:
     )
 
 
+_TABLE_NAMES = """
+SELECT t.name
+FROM buckets b
+JOIN namespaces n ON n.bucket_id = b.id
+LEFT JOIN tables t ON t.namespace_id = n.id AND t.name > ?
+WHERE b.name = ? AND n.key = ?
+ORDER BY t.name
+LIMIT ?
+"""
+
+
+def table_names(bucket: str, namespace: Namespace, after: str, most: int) -> Lookup[list[str] | None]:
+    """So many names of a namespace's tables, in order, after that one; None when there is no such namespace."""
+
+    def answer(rows: Sequence[Sequence[Any]]) -> list[str] | None:
+        names = [row[0] for row in rows]
+        return None if not names else [] if names == [None] else names
+
+    return Lookup(_TABLE_NAMES, (after, bucket, key_of(namespace), most), answer)
+
+
 def bucket_location(bucket: str) -> Lookup[tuple[int, str] | None]:
     """A bucket's id and location, or None."""
 

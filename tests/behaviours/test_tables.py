@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from catalog_server.bootstrap import Platform, build
+from catalog_server.services import tables as table_services
 from catalog_server.services.handles import TableHandle
 from catalog_server.services.paging import PageRequest
 from catalog_server.services.principals import ANONYMOUS
@@ -20,6 +21,7 @@ from table_format.errors import (
     NoSuchFile,
     NoSuchNamespace,
     NoSuchTable,
+    NoSuchWarehouse,
     TooLarge,
     Unavailable,
 )
@@ -320,6 +322,30 @@ async def test_list_pages_and_the_whole_bucket(platform: Platform) -> None:
         seen += [str(row.ident) for row in page.items]
         token = page.next_token
     assert seen == ["ns.a", "ns.b", "ns.c", "ns.in.x"]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 1000])
+async def test_names_are_listed_alike_however_many(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(table_services, "_NAMES_AT_ONCE", at_once)
+    ns = Namespace(("ns",))
+    assert (await platform.tables.names(ANONYMOUS, "default", ns, None)).items == []
+    for name in ("ü", "a b", "Z"):
+        await create(platform, TableIdent.of("ns", name))
+    every = await platform.tables.names(ANONYMOUS, "default", ns, None)
+    assert every.items == ["Z", "a b", "ü"]
+    page = await platform.tables.names(ANONYMOUS, "default", ns, PageRequest(token="", size=2))
+    assert page.items == ["Z", "a b"]
+    rest = PageRequest(token=str(page.next_token), size=2)
+    assert (await platform.tables.names(ANONYMOUS, "default", ns, rest)).items == ["ü"]
+
+
+async def test_names_in_what_is_not_there(platform: Platform) -> None:
+    with pytest.raises(NoSuchNamespace):
+        await platform.tables.names(ANONYMOUS, "default", Namespace(("none",)), None)
+    with pytest.raises(NoSuchWarehouse):
+        await platform.tables.names(ANONYMOUS, "none", Namespace(("ns",)), None)
 
 
 GOOD = f"{WAREHOUSE}/given"

@@ -24,8 +24,9 @@ from table_format.jsontypes import JsonObject
 
 async def list_tables(call: Call) -> Response:
     """The tables of one namespace."""
-    page = await call.platform.tables.list(call.principal, call.bucket, call.namespace, call.page())
-    identifiers = [{"namespace": row.ident.namespace.levels, "name": row.ident.name} for row in page.items]
+    namespace = call.namespace
+    page = await call.platform.tables.names(call.principal, call.bucket, namespace, call.page())
+    identifiers = [{"namespace": namespace.levels, "name": name} for name in page.items]
     return json_answer({"identifiers": identifiers, "next-page-token": page.next_token})
 
 
