@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -115,6 +115,21 @@ class StorageSettings(_Group):
     properties: dict[str, str] = Field(
         default_factory=dict, description="Properties of the object stores (endpoint, region, credentials)."
     )
+
+
+class IcebergSettings(_Group):
+    """How the Iceberg API presents itself to its clients."""
+
+    namespace_separator: str = Field(
+        "%1F",
+        pattern="^(%1F|[.:$~!;@])$",
+        description="What stands between the levels of a namespace: %1F, or one of .:$~!;@ that no level then holds.",
+    )
+
+    @property
+    def separator(self) -> str:
+        """`namespace_separator`, decoded."""
+        return unquote(self.namespace_separator)
 
 
 class MaintenanceSettings(_Group):
@@ -274,6 +289,7 @@ class Settings(BaseSettings):
     server: ServerSettings = ServerSettings.model_validate({})
     database: DatabaseSettings = DatabaseSettings.model_validate({})
     storage: StorageSettings = StorageSettings.model_validate({})
+    iceberg: IcebergSettings = IcebergSettings.model_validate({})
     maintenance: MaintenanceSettings = MaintenanceSettings.model_validate({})
     planning: PlanningSettings = PlanningSettings.model_validate({})
     limits: LimitSettings = LimitSettings.model_validate({})

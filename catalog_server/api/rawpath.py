@@ -56,13 +56,13 @@ def decode(segment: str, *, plus_is_space: bool = True) -> str:
     return text
 
 
-def split_namespace(text: str) -> Namespace:
-    """The namespace whose levels are joined by the 0x1F character in (decoded) text.
+def split_namespace(text: str, separator: str = SEPARATOR) -> Namespace:
+    """The namespace whose levels are joined by the 0x1F character in (decoded) text, or else by the separator.
 
     Raises:
         Invalid: a level is empty.
     """
-    levels = tuple(text.split(SEPARATOR))
+    levels = tuple(text.split(SEPARATOR if SEPARATOR in text else separator))
     if not all(levels):
         raise Invalid("Malformed namespace: no level may be empty; join levels by %1F")
     return Namespace(levels)
@@ -74,6 +74,7 @@ class RawNames:
 
     raw: dict[str, str]
     plus_is_space: bool = True
+    separator: str = SEPARATOR
 
     @property
     def ambiguous(self) -> bool:
@@ -82,7 +83,7 @@ class RawNames:
 
     def literal(self) -> "RawNames":
         """The same parameters with a plus read as a plus."""
-        return RawNames(self.raw, plus_is_space=False)
+        return RawNames(self.raw, plus_is_space=False, separator=self.separator)
 
     def text(self, parameter: str) -> str:
         """One decoded parameter.
@@ -98,4 +99,4 @@ class RawNames:
         Raises:
             Invalid: it cannot be decoded, or a level is empty.
         """
-        return split_namespace(self.text(parameter))
+        return split_namespace(self.text(parameter), self.separator)

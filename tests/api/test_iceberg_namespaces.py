@@ -1,10 +1,12 @@
 """Namespaces over HTTP."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
-from tests.api.iceberg_client import Catalog, Http, assert_error, segment
+from tests.api.iceberg_client import SCHEMA, Catalog, Http, assert_error, in_process, segment
 
 
 def test_create_load_and_drop(http: Http, catalog: Catalog) -> None:
@@ -160,3 +162,38 @@ def test_odd_paging_is_400(http: Http, catalog: Catalog, query: str) -> None:
     assert_error(http.get(f"{catalog.base}/namespaces?{query}"), 400, "BadRequestException")
     levels = catalog.new_namespace()
     assert_error(http.get(f"{catalog.tables(levels)}?{query}"), 400, "BadRequestException")
+
+
+@pytest.fixture
+def dotted(tmp_path: Path) -> Iterator[Catalog]:
+    """A server that announces a dot between levels."""
+    with in_process(tmp_path, **{"iceberg.namespace_separator": "."}) as (http, _):
+        yield Catalog(http)
+
+
+def test_another_separator_is_announced_and_understood_beside_the_usual_one(dotted: Catalog) -> None:
+    http, base = dotted.http, dotted.base
+    overrides = http.get("/iceberg/v1/config").json()["overrides"]
+    assert overrides == {"prefix": "default", "namespace-separator": "."}
+    dotted.new_namespace("a")
+    dotted.new_namespace("a", "b")
+    for both in ("a.b", "a%2Eb", "a%1Fb"):
+        assert http.get(f"{base}/namespaces/{both}").json()["namespace"] == ["a", "b"]
+        made = http.post(
+            f"{base}/namespaces/{both}/tables", json={"name": f"t.{both[1:3]}", "schema": SCHEMA}
+        )
+        assert made.status_code == 200, made.text
+        assert http.get(f"{base}/namespaces?parent={both}").json()["namespaces"] == []
+    assert http.get(f"{base}/namespaces?parent=a").json()["namespaces"] == [["a", "b"]]
+    names = [entry["name"] for entry in http.get(f"{base}/namespaces/a.b/tables").json()["identifiers"]]
+    assert set(names) == {"t.%1", "t.%2", "t..b"}
+    assert http.get(f"{base}/namespaces/a..b").status_code == 400
+
+
+def test_a_level_that_holds_the_separator_could_not_be_addressed(dotted: Catalog) -> None:
+    answer = dotted.http.post(f"{dotted.base}/namespaces", json={"namespace": ["a.b"]})
+    assert "'.'" in assert_error(answer, 400, "BadRequestException")
+
+
+def test_the_usual_separator_is_not_announced(http: Http) -> None:
+    assert "namespace-separator" not in http.get("/iceberg/v1/config").json()["overrides"]

@@ -40,12 +40,20 @@ def run(reports: Path, expression: str | None) -> list[Outcome]:
     """
     tests, packages = source.tests(), source.packages()
     _know_all_files(tests / "tests" / "integration")
-    with tempfile.TemporaryDirectory(prefix="frazil-pyiceberg-") as fresh, serving(Path(fresh)) as server:
-        _provide(server.iceberg)
-        _pytest(tests, packages, server.iceberg, reports, expression)
-    found = report.outcomes(reports)
+    whole = [*selection.FILES, f"--deselect=tests/integration/{selection.SEPARATOR_TEST}"]
+    for name, settings, chosen in (
+        ("all", {}, whole),
+        ("separator", {"FRAZIL_ICEBERG__NAMESPACE_SEPARATOR": "."}, [selection.SEPARATOR_TEST]),
+    ):
+        with (
+            tempfile.TemporaryDirectory(prefix="frazil-pyiceberg-") as fresh,
+            serving(Path(fresh), env=settings) as server,
+        ):
+            _provide(server.iceberg)
+            _pytest(tests, packages, server.iceberg, reports / name, chosen, expression)
+    found = report.outcomes(reports / "all") + report.outcomes(reports / "separator")
     if not found:
-        log = (reports / "suite.log").read_text(errors="replace")
+        log = (reports / "all" / "suite.log").read_text(errors="replace")
         raise CannotRun(f"no test ran: {log[-3000:]}")
     return report.judged(found, allowed=())
 
@@ -67,11 +75,13 @@ def _provide(uri: str) -> None:
         table.append(pa.table({"number": [number]}, schema=column))
 
 
-def _pytest(tests: Path, packages: Path, uri: str, reports: Path, expression: str | None) -> None:
+def _pytest(
+    tests: Path, packages: Path, uri: str, reports: Path, chosen: Sequence[str], expression: str | None
+) -> None:
+    reports.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider"]
     command += ["-p", "frazil_server", f"--junitxml={reports / 'TEST-pyiceberg.xml'}"]
-    command += [f"tests/integration/{name}" for name in selection.FILES]
-    command += [f"--deselect=tests/integration/{name}" for name in selection.DESELECTED]
+    command += [name if name.startswith("-") else f"tests/integration/{name}" for name in chosen]
     own = " and ".join(f"not {name}" for name in selection.OTHER_CATALOGS)
     command += ["-k", own if expression is None else f"({own}) and ({expression})"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYICEBERG_")}

@@ -6,6 +6,7 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from catalog_server.api.iceberg.call import Call, json_answer
+from catalog_server.api.rawpath import SEPARATOR
 
 _ARN_START, _ARN_RESOURCE = "arn:", ":bucket/"
 
@@ -17,11 +18,13 @@ async def get_config(call: Call, endpoints: Sequence[str]) -> Response:
     # Asked by every writer and reader of an engine when it starts: one indexed read at most.
     name = _bucket_name(warehouse) if warehouse else platform.buckets.default_name
     bucket = await platform.commits.bucket(name)
-    prefix = quote(bucket.name, safe="")
+    overrides = {"prefix": quote(bucket.name, safe="")}
+    if platform.settings.iceberg.separator != SEPARATOR:
+        overrides["namespace-separator"] = platform.settings.iceberg.namespace_separator
     return json_answer(
         {
             "defaults": {},
-            "overrides": {"prefix": prefix},
+            "overrides": overrides,
             "endpoints": endpoints,
             # Its presence says that keys are honoured; it is a member of its own, not a property.
             "idempotency-key-lifetime": f"PT{platform.settings.limits.idempotency_minutes}M",

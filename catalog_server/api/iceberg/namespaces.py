@@ -6,7 +6,7 @@ from catalog_server.api.iceberg.call import Call, json_answer, no_content
 from catalog_server.api.iceberg.wire import namespace_member, properties_update, strings
 from catalog_server.services.namespaces import NamespaceInfo, PropertiesChange
 from catalog_server.services.paging import Page
-from table_format.errors import NoSuchNamespace
+from table_format.errors import Invalid, NoSuchNamespace
 from table_format.ident import Namespace
 from table_format.jsontypes import JsonObject
 
@@ -31,8 +31,12 @@ async def list_namespaces(call: Call) -> Response:
 
 async def create_namespace(call: Call) -> Response:
     """Create one namespace with its properties."""
+    namespace = namespace_member(call.body)
+    separator = call.names.separator
+    if any(separator in level for level in namespace.levels):
+        raise Invalid(f"namespace level must not hold {separator!r}: it separates levels on this server")
     info = await call.platform.namespaces.create(
-        call.principal, call.bucket, namespace_member(call.body), strings(call.body, "properties")
+        call.principal, call.bucket, namespace, strings(call.body, "properties")
     )
     return json_answer(described(info))
 

@@ -159,13 +159,14 @@ class _Resource:
 
     async def _answer(self, request: Request, operation: Operation) -> Response:
         limits = self._platform.settings.limits
+        separator = self._platform.settings.iceberg.separator
         has_body = request.method == "POST" and operation.body
         call = Call(
             request=request,
             platform=self._platform,
             principal=principal_of(request),
-            names=RawNames(request.path_params),
-            query=Query.parse(request.scope["query_string"]),
+            names=RawNames(request.path_params, separator=separator),
+            query=Query.parse(request.scope["query_string"], separator),
             body=await read_json_object(request, limits.max_body_bytes, limits.max_body_values)
             if has_body
             else {},

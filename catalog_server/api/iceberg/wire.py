@@ -135,9 +135,10 @@ class Query:
     """The query parameters of one request; of a repeated parameter the last counts."""
 
     values: Mapping[str, str]
+    separator: str = SEPARATOR
 
     @classmethod
-    def parse(cls, query_string: bytes) -> "Query":
+    def parse(cls, query_string: bytes, separator: str = SEPARATOR) -> "Query":
         """Read a raw query string.
 
         Raises:
@@ -155,7 +156,7 @@ class Query:
             ) from None
         if any("\0" in value for _, value in pairs):
             raise Invalid("Malformed query: values must not hold a zero byte")
-        return cls(dict(pairs))
+        return cls(dict(pairs), separator)
 
     def text(self, name: str) -> str | None:
         """A parameter, or None when it is missing or empty."""
@@ -190,7 +191,7 @@ class Query:
             Invalid: a level is empty.
         """
         value = self.text(name)
-        return None if value is None else split_namespace(value)
+        return None if value is None else split_namespace(value, self.separator)
 
     def namespace_encoded_twice(self, name: str) -> Namespace | None:
         """A parameter that is still percent-encoded after decoding; None when it is not."""
@@ -198,7 +199,7 @@ class Query:
         if value is None or "%" not in value or not value.isascii():
             return None
         try:
-            return split_namespace(decode(value, plus_is_space=False))
+            return split_namespace(decode(value, plus_is_space=False), self.separator)
         except Invalid:
             return None
 

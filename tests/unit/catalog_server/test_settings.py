@@ -71,6 +71,10 @@ def test_storage_properties_from_either_place(tmp_path: Path) -> None:
         ),
         ({"FRAZIL_TELEMETRY__LOG_LEVEL": "loud"}, "setting telemetry.log_level: String should match pattern"),
         (
+            {"FRAZIL_ICEBERG__NAMESPACE_SEPARATOR": "/"},
+            "setting iceberg.namespace_separator: String should match pattern",
+        ),
+        (
             {"FRAZIL_DATABASE__URL": "mysql://user:secret@host/db"},
             "setting database.url must be postgresql+asyncpg://user:password@host:port/database or sqlite:",
         ),
