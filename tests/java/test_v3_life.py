@@ -7,7 +7,8 @@ of its last change.
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from table_format.manifest.entries import DataFile
 from table_format.rest import RestCatalog
 from table_format.write.parquet import TableWriter
 from tests.factories.metadata_documents import field, struct
-from tests.java.driver import IcebergJava
+from tests.java.driver import IcebergJava, iceberg_java
 from tests.process.servers import Server, serving
 
 pytestmark = [pytest.mark.java, pytest.mark.process, pytest.mark.timeout(240)]
@@ -42,6 +43,7 @@ POLICIES = {
     "icebergSnapshotManagement": {"minSnapshotsToKeep": 1, "maxSnapshotAgeSeconds": 1},
     "icebergUnreferencedFileRemoval": {"unreferencedSeconds": 1, "nonCurrentSeconds": 1},
 }
+MANY_RETRIES = {"format-version": "3", "commit.retry.num-retries": "50", "commit.retry.max-wait-ms": "500"}
 EXACT = "1234567890123456789012345678.0123456789"
 KEYS = [
     {"key-id": "k1", "encrypted-key-metadata": "eA==", "properties": {"a": "b"}},
@@ -133,6 +135,19 @@ class Life:
 
 def disk(location: str) -> Path:
     return Path(location.removeprefix("file://").removeprefix("file:"))
+
+
+def batch_writer(*numbers: int) -> Callable[[LoadedTable], list[DataFile]]:
+    """Writes one file with the rows, as ingest does."""
+
+    def write(table: LoadedTable) -> list[DataFile]:
+        store = store_for(table.metadata.location)
+        writer = TableWriter(store=store, metadata=table.metadata, ids=SystemIds(), target_bytes=2**20)
+        columns = {"id": pa.array(numbers, pa.int64()), "d": pa.array([None] * len(numbers), pa.string())}
+        writer.write(pa.RecordBatch.from_pydict(columns))
+        return writer.flush()
+
+    return write
 
 
 def test_a_table_made_by_java_keeps_everything(server: Server, java: IcebergJava) -> None:
@@ -239,21 +254,11 @@ def test_our_writer_and_pyiceberg_on_an_upgraded_table(server: Server, java: Ice
     life = Life(server, java, "upgraded")
     life.ask("createTable", schema=struct(field(1, "id"), field(2, "d", "string")), properties={})
 
-    def write(*numbers: int) -> Any:
-        def of(table: LoadedTable) -> list[DataFile]:
-            store = store_for(table.metadata.location)
-            writer = TableWriter(store=store, metadata=table.metadata, ids=SystemIds(), target_bytes=2**20)
-            columns = {"id": pa.array(numbers, pa.int64()), "d": pa.array([None] * len(numbers), pa.string())}
-            writer.write(pa.RecordBatch.from_pydict(columns))
-            return writer.flush()
-
-        return of
-
-    life.append_ours(write(0, 1))
+    life.append_ours(batch_writer(0, 1))
     theirs = load_catalog("c", type="rest", uri=server.iceberg).load_table("db.upgraded")
     life.update({"action": "upgrade-format-version", "format-version": 3})
     assert [row["_row_id"] for row in life.ask("rows")] == [None, None]
-    life.append_ours(write(2))
+    life.append_ours(batch_writer(2))
     life.expected = {0: (1, 1, None), 1: (2, 1, None), 2: (0, 2, None)}
     life.check()
     # A client that knows format version 2 only sets a property and a tag.
@@ -269,12 +274,43 @@ def test_our_writer_and_pyiceberg_on_an_upgraded_table(server: Server, java: Ice
     life.expected[3] = (3, 3, "x")
     life.check()
     # Our manifests, merged by ours and carried by Java, with a vector of Java's.
-    life.append_ours(write(4))
+    life.append_ours(batch_writer(4))
     following = life.metadata["next-row-id"]
     life.expected[4] = (life.metadata["snapshots"][-1]["first-row-id"], 4, None)
     life.check()
     life.ask("delete", path=file["path"], positions=[0])
     del life.expected[3]
-    life.append_ours(write(5))
+    life.append_ours(batch_writer(5))
     life.expected[5] = (following, 6, None)
     life.check()
+
+
+def test_writers_that_race_never_share_row_ids(server: Server, java: IcebergJava, tmp_path: Path) -> None:
+    """Two Java engines and our appender on one table: whoever loses takes ids anew, every row has one of its own."""
+    life = Life(server, java, "raced")
+    life.ask("createTable", schema=struct(field(1, "id"), field(2, "d", "string")), properties=MANY_RETRIES)
+
+    def append_as(engine: IcebergJava, first: int) -> None:
+        for number in range(first, first + 4):
+            rows = [{"id": 10 * number + part} for part in range(3)]
+            engine.ask("append", uri=server.iceberg, table="db.raced", rows=rows)
+
+    def ours(first: int) -> None:
+        for number in range(first, first + 4):
+            life.append_ours(batch_writer(*(10 * number + part for part in range(3))))
+
+    with iceberg_java(tmp_path / "second.log") as second, ThreadPoolExecutor(3) as pool:
+        futures = [pool.submit(append_as, java, 0), pool.submit(append_as, second, 10), pool.submit(ours, 20)]
+        for future in futures:
+            future.result()
+    found = life.read()
+    assert sorted(found) == [
+        10 * (first + n) + part for first in (0, 10, 20) for n in range(4) for part in range(3)
+    ]
+    row_ids = [row_id for row_id, _, _ in found.values()]
+    assert len(set(row_ids)) == len(row_ids) == 36
+    assert max(row_ids) < life.metadata["next-row-id"]
+    # Each file's rows have ids in a row, and all of one commit.
+    for number in (*range(4), *range(10, 14), *range(20, 24)):
+        (first, commit, _), *others = [found[10 * number + part] for part in range(3)]
+        assert [row[:2] for row in others] == [(first + 1, commit), (first + 2, commit)]
