@@ -523,3 +523,43 @@ def birth(draw: Draw, version: int) -> list[JsonObject]:
         first = snapshot(1, number=0 if version == 1 else 1, at=NOW, **rows)
         updates += [add_snapshot(first), set_ref(1)]
     return updates
+
+
+def creation(draw: Draw, version: int) -> JsonObject:
+    """What a request to create a table says: columns under odd ids, partitioned and sorted, now and then unfit."""
+    ids = _counter(draw(st.integers(-1, 40)))
+    fields = [
+        field(ids(), "id", required=True),
+        field(ids(), "at", "timestamptz"),
+        field(ids(), "name", "string"),
+    ]
+    fields += [_field(draw, ids, version, f"c{i}") for i in range(draw(st.integers(0, 4)))]
+    fields = draw(st.permutations(fields))
+    columns = {one["name"]: one["id"] for one in fields}
+    schema = struct(*fields, **{"schema-id": draw(st.integers(0, 3))})
+    candidates = [one["id"] for one in fields if one["required"] or rarely(draw)]
+    if draw(st.booleans()):
+        schema["identifier-field-ids"] = [_one(draw, candidates)]
+    parts = [
+        {"source-id": columns["at"], "name": "day", "transform": "day"},
+        {"source-id": columns["id"], "name": "bucket", "transform": "bucket[8]"},
+        {"source-id": columns["name"], "name": _one(draw, ["name", "name_part"]), "transform": "identity"},
+        {"source-id": _one(draw, fields)["id"], "name": "any", "transform": _one(draw, _TRANSFORMS)},
+    ]
+    chosen = draw(st.lists(st.sampled_from(parts), max_size=3, unique_by=lambda part: str(part["name"])))
+    numbered = [{**part, "field-id": 1000 + 3 * number} for number, part in enumerate(chosen)]
+    sorts = [
+        {
+            "source-id": _one(draw, fields)["id"],
+            "transform": _one(draw, _TRANSFORMS),
+            "direction": "asc",
+            "null-order": "nulls-last",
+        }
+        for _ in range(draw(st.integers(0, 2)))
+    ]
+    return {
+        "schema": schema,
+        "spec": {"spec-id": draw(st.integers(0, 2)), "fields": numbered},
+        "order": {"order-id": 1 if sorts else 0, "fields": sorts},
+        "properties": {"format-version": str(version), "a": "b"},
+    }

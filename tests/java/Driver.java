@@ -36,6 +36,7 @@ public final class Driver {
     Map<String, Command> commands = new HashMap<>();
     commands.put("applyTable", Apply::table);
     commands.put("applyView", Apply::view);
+    commands.put("newTable", New::table);
     commands.put("createTable", Tables::create);
     commands.put("addColumn", Tables::addColumn);
     commands.put("append", Tables::append);

