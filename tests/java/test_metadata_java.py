@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
+from table_format.clock import SystemClock
 from table_format.errors import CommitFailed, Invalid, RequirementFailed
 from table_format.jsontypes import JsonObject
 from table_format.metadata import create, requirements, updates
@@ -175,8 +176,9 @@ def compared(
 ) -> TableMetadata | None:
     """The new metadata; None where the commit was refused or nothing changed. Both engines say the same."""
     their = theirs(java, base, commit, asserted)
-    earliest = NOW if base is None else base.last_updated_ms + 1
-    our = ours(base, commit, asserted, their["last-updated-ms"] if isinstance(their, dict) else earliest)
+    # Java looks at the clock itself; where it refuses, what time it saw is not known.
+    now_ms = their["last-updated-ms"] if isinstance(their, dict) else SystemClock().now_ms()
+    our = ours(base, commit, asserted, now_ms)
     reason = excused(commit, our, their)
     event(reason or kind(our))
     if reason is None:
