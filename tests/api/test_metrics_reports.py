@@ -31,6 +31,13 @@ COMMIT = {
 }
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_written_meanwhile(monkeypatch: pytest.MonkeyPatch, http: Http, platform: Platform) -> None:
+    """Reports are written when a test says so, and none of another test's are left."""
+    monkeypatch.setattr(service, "_PAUSE_SECONDS", 600.0)
+    http.portal.call(platform.reports.flush)
+
+
 def stored(levels: tuple[str, ...], name: str = "t", bucket: str = "default") -> str:
     return f"/api/v1/buckets/{bucket}/namespaces/{segment(*levels)}/tables/{segment(name)}/metrics-reports"
 
@@ -240,19 +247,17 @@ def test_reports_on_what_is_not_there_are_404(http: Http, catalog: Catalog) -> N
     assert http.get(stored(levels, bucket="nowhere")).status_code == 404
 
 
-def test_reports_are_written_without_anybody_asking(
-    http: Http, catalog: Catalog, platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reports_are_written_without_anybody_asking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "_PAUSE_SECONDS", 0.0)
-    http.portal.call(platform.reports.flush)
-    levels, _ = catalog.new_table()
-    kept = outcome("kept")
+    with in_process(tmp_path) as (http, platform):
+        levels, _ = Catalog(http).new_table()
+        kept = outcome("kept")
 
-    async def report_and_wait() -> None:
-        ident = TableIdent.of(*levels, "t")
-        await platform.reports.accept(ANONYMOUS, "default", ident, ("scan-report", 1, "{}"))
-        while outcome("kept") == kept:
-            await asyncio.sleep(0)
+        async def report_and_wait() -> None:
+            ident = TableIdent.of(*levels, "t")
+            await platform.reports.accept(ANONYMOUS, "default", ident, ("scan-report", 1, "{}"))
+            while outcome("kept") == kept:
+                await asyncio.sleep(0)
 
-    http.portal.call(asyncio.wait_for, report_and_wait(), 30)
-    assert outcome("kept") == kept + 1
+        http.portal.call(asyncio.wait_for, report_and_wait(), 30)
+        assert outcome("kept") == kept + 1
