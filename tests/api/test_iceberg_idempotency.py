@@ -464,3 +464,32 @@ def test_the_answer_to_a_commit_whose_file_is_gone_is_the_table_as_it_is(tmp_pat
 def test_R22_the_lifetime_of_keys_is_announced_at_the_top_level(http: Http) -> None:
     body = http.get("/iceberg/v1/config").json()
     assert body["idempotency-key-lifetime"] == "PT30M"
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_load_11_a_creation_whose_answer_was_lost_left_a_readable_table(
+    http: Http, catalog: Catalog, keyed: bool
+) -> None:
+    levels = catalog.new_namespace()
+    staged = catalog.create(levels, "t", **{"stage-create": True}).json()["metadata"]
+    born = [
+        {"action": "assign-uuid", "uuid": staged["table-uuid"]},
+        {"action": "add-schema", "schema": staged["schemas"][0]},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "set-location", "location": staged["location"]},
+        *append_updates(staged, 7),
+    ]
+    path = catalog.table(levels, "t")
+    body = {"requirements": [{"type": "assert-create"}], "updates": born}
+    key = new_key() if keyed else {}
+    assert http.post(path, json=body, headers=key).status_code == 200  # and a proxy says 503
+    loaded = http.get(path)
+    assert loaded.json()["metadata"]["current-snapshot-id"] == 7
+    again = http.post(path, json=body, headers=key)
+    if keyed:
+        assert (again.status_code, again.json()) == (200, loaded.json())
+        assert again.headers["etag"] == loaded.headers["etag"]
+    else:
+        assert_error(again, 409, "CommitFailedException")
+    assert http.get(path).content == loaded.content
+    assert Path(loaded.json()["metadata-location"].removeprefix("file://")).is_file()
