@@ -32,8 +32,8 @@ serve: $(STAMP) ## start the server on http://127.0.0.1:8181, data in ./frazil-d
 test: $(STAMP) check ## gates and the whole suite
 	@$(BIN)/pytest -q -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_SEED) tests
 
-test-unit: $(STAMP) ## the fast part: no processes, no engines, no broker
-	@$(BIN)/pytest -q -n $(PYTEST_WORKERS) tests/unit tests/property tests/house tests/store tests/api
+test-unit: $(STAMP) ## the fast part: no processes, no engines, no broker, no fuzzing
+	@$(BIN)/pytest -q -n $(PYTEST_WORKERS) -m "not slow" tests/unit tests/property tests/house tests/store tests/api
 
 test-process: $(STAMP) ## kill -9, races and starvation with real processes
 	@$(BIN)/pytest -q tests/process
