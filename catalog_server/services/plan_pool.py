@@ -70,7 +70,17 @@ class PlanPool:
         await asyncio.gather(*(process.end() for process in self._take_idle()))
 
     async def _run(self, job: PlanJob) -> Outcome:
-        process = await self._process()
+        process = self._kept()
+        if process is not None:
+            # One that was kept may have been killed since (out of memory, say): that is not this job's fault.
+            with contextlib.suppress(ProcessGone):
+                return await self._ask(process, job)
+        try:
+            return await self._ask(await _Process.start(self._properties), job)
+        except ProcessGone:
+            raise Unavailable("the planning process ended before it answered; try again") from None
+
+    async def _ask(self, process: "_Process", job: PlanJob) -> Outcome:
         try:
             async with asyncio.timeout(self._limits.timeout_seconds):
                 head, body = await process.ask(job_frame(job))
@@ -83,20 +93,19 @@ class PlanPool:
         except ProcessGone:
             await process.kill()
             _log.warning("planning_process_died", pid=process.pid)
-            raise Unavailable("the planning process ended before it answered; try again") from None
+            raise
         except BaseException:
             await process.kill()  # cancelled: nobody wants the answer that may still come
             raise
         self._give_back(process)
         return outcome_of(head, body)
 
-    async def _process(self) -> "_Process":
+    def _kept(self) -> "_Process | None":
         while self._idle:
             process = self._idle.pop()
             if process.alive:
                 return process
-            await process.kill()
-        return await _Process.start(self._properties)
+        return None
 
     def _give_back(self, process: "_Process") -> None:
         self._idle.append(process)

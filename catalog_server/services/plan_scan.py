@@ -31,6 +31,7 @@ _KEPT = (
     "partition-specs",
     "default-spec-id",
     "last-partition-id",
+    "next-row-id",
 )
 _LIVE_FILES = ("total-data-files", "total-delete-files")
 

@@ -59,13 +59,14 @@ class PlannedLake(Lake):
 
     def named(self, *names: str, **fields: Any) -> list[DataFile]:
         """Data files of these names that nobody has written."""
+        metadata = self.metadata
         return [
             DataFile(
                 **{
-                    "file_path": f"{self.metadata.location}/data/{name}.parquet",
+                    "file_path": f"{metadata.location}/data/{name}.parquet",
                     "record_count": 1,
                     "file_size_in_bytes": 1000,
-                    "spec_id": self.metadata.default_spec_id,
+                    "spec_id": metadata.default_spec_id,
                     **fields,
                 }
             )

@@ -14,7 +14,7 @@ import pytest
 
 from catalog_server.services.plan_pool import PlanPool, PoolLimits
 from catalog_server.services.plan_process import PlanningCrashed
-from catalog_server.services.plan_work import PlanJob
+from catalog_server.services.plan_work import Outcome, PlanJob
 from catalog_server.telemetry import REGISTRY
 from table_format.errors import Invalid, NoSuchFile, Unavailable
 from table_format.io.local import LocalObjectStore
@@ -59,16 +59,6 @@ def job(tmp_path: Path) -> PlanJob:
     return PlanJob(metadata=lake.metadata.to_bytes(), request={}, page_files=10, page_bytes=1 << 20)
 
 
-@pytest.fixture
-def endless(job: PlanJob, tmp_path: Path) -> PlanJob:
-    """A job whose manifest list never comes to an end: a pipe into which nobody writes."""
-    document = orjson.loads(job.metadata)
-    pipe = tmp_path / "pipe.avro"
-    os.mkfifo(pipe)
-    document["snapshots"][-1]["manifest-list"] = f"file://{pipe}"
-    return replace(job, metadata=orjson.dumps(document))
-
-
 def processes_of(pool: PlanPool) -> list[int]:
     return [process.pid for process in pool._idle]
 
@@ -77,6 +67,25 @@ async def until(holds: Callable[[], bool]) -> None:
     """Let other tasks run until something holds; the test's timeout is the limit."""
     while not holds():
         await asyncio.sleep(0)
+
+
+def children() -> list[int]:
+    """The planning processes that run."""
+    pids = [
+        int(pid) for task in Path("/proc/self/task").glob("*/children") for pid in task.read_text().split()
+    ]
+    return [pid for pid in pids if b"plan_process" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+async def stuck(pool: PlanPool, job: PlanJob) -> tuple[int, "asyncio.Future[Outcome]"]:
+    """A process that will not answer, and what waits for it."""
+    if not processes_of(pool):
+        await pool.run(job)
+    (pid,) = processes_of(pool)
+    os.kill(pid, signal.SIGSTOP)
+    work = asyncio.ensure_future(pool.run(job))
+    await until(lambda: processes_of(pool) == [])
+    return pid, work
 
 
 async def test_a_job_is_done_in_a_process_that_is_kept(job: PlanJob) -> None:
@@ -103,19 +112,23 @@ async def test_errors_of_planning_come_out_as_they_are(job: PlanJob) -> None:
         assert (await pool.run(job)).answered == 1
 
 
-async def test_a_process_that_dies_at_work_is_unavailable_and_replaced(
-    job: PlanJob, endless: PlanJob
-) -> None:
+async def test_the_death_of_a_process_that_was_kept_is_not_the_next_jobs_fault(job: PlanJob) -> None:
     async with opened() as pool:
-        await pool.run(job)
-        (pid,) = processes_of(pool)
-        work = asyncio.ensure_future(pool.run(endless))
-        await until(lambda: not processes_of(pool))
+        pid, work = await stuck(pool, job)
+        os.kill(pid, signal.SIGKILL)
+        assert (await work).answered == 1
+        assert processes_of(pool) != [pid]
+
+
+async def test_a_process_that_dies_at_its_first_job_is_unavailable_and_replaced(job: PlanJob) -> None:
+    async with opened() as pool:
+        work = asyncio.ensure_future(pool.run(job))
+        await until(lambda: children() != [])
+        (pid,) = children()
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(Unavailable, match="ended before it answered"):
             await work
         assert (await pool.run(job)).answered == 1
-        assert processes_of(pool) != [pid]
 
 
 async def test_a_process_that_died_idle_is_not_asked(job: PlanJob) -> None:
@@ -127,28 +140,30 @@ async def test_a_process_that_died_idle_is_not_asked(job: PlanJob) -> None:
         assert (await pool.run(job)).answered == 1
 
 
-async def test_planning_that_takes_too_long_is_given_up(job: PlanJob, endless: PlanJob) -> None:
-    async with opened(timeout_seconds=0.2) as pool:
+async def test_planning_that_takes_too_long_is_given_up(job: PlanJob) -> None:
+    async with opened(timeout_seconds=20) as pool:
+        await pool.run(job)
+        pool._limits = replace(pool._limits, timeout_seconds=0.2)
+        _, work = await stuck(pool, job)
         with pytest.raises(Unavailable, match=r"longer than 0\.2 seconds"):
-            await pool.run(endless)
+            await work
         assert running() == 0
 
 
-async def test_nobody_waits_for_an_answer_that_nobody_wants(endless: PlanJob) -> None:
+async def test_nobody_waits_for_an_answer_that_nobody_wants(job: PlanJob) -> None:
     async with opened() as pool:
-        work = asyncio.ensure_future(pool.run(endless))
-        await until(lambda: running() == 1)
+        _, work = await stuck(pool, job)
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
             await work
         assert running() == 0
 
 
-async def test_more_than_may_wait_are_refused(job: PlanJob, endless: PlanJob) -> None:
+async def test_more_than_may_wait_are_refused(job: PlanJob) -> None:
     async with opened() as pool:
-        first = asyncio.ensure_future(pool.run(endless))
+        _, first = await stuck(pool, job)
         second = asyncio.ensure_future(pool.run(job))
-        await until(lambda: running() == 1)
+        await asyncio.sleep(0)
         with pytest.raises(Unavailable, match=r"too many scans are being planned \(2\)"):
             await pool.run(job)
         first.cancel()
