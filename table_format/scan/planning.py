@@ -17,6 +17,7 @@ from table_format.manifest.read import Places, count_entries, iterate_manifest
 from table_format.metadata.document import TableMetadata
 from table_format.scan.expressions import Expression
 from table_format.scan.matching import Matcher
+from table_format.scan.overlap import Overlap
 from table_format.scan.page_deletes import PageDeletes
 from table_format.scan.plan import holds_no_live_file, snapshot_manifests
 from table_format.scan.request import (
@@ -220,8 +221,10 @@ def plan_page(store: ObjectStore, scan: Scan, page: ScanPage) -> Iterator[Planne
         raise Invalid("the page is not one of this scan: the scan has fewer manifests")
     found = list(_page_files(store, scan, page))
     index = scan.deletes.index(store, [entry for entry, _ in found])
+    overlap = Overlap(scan.metadata)
     for entry, residual in found:
-        yield PlannedFile(entry=entry, deletes=index.applying_to(entry), residual=residual)
+        deletes = overlap.concerning(entry.data_file, index.applying_to(entry))
+        yield PlannedFile(entry=entry, deletes=deletes, residual=residual)
 
 
 def _page_files(store: ObjectStore, scan: Scan, page: ScanPage) -> Iterator[tuple[ManifestEntry, Expression]]:

@@ -243,12 +243,14 @@ def _split(
 ) -> list[tuple[tuple[Any, ...], list[Row]]]:
     parts: dict[str, tuple[tuple[Any, ...], list[Row]]] = {}
     for row in rows:
-        partition = tuple(
-            _wrapped(_transformed(row[name], columns[name], transform), columns[name])
-            for name, transform in spec
-        )
+        partition = tuple(partition_value(row[name], columns[name], transform) for name, transform in spec)
         parts.setdefault(repr(partition), (partition, []))[1].append(row)
     return list(parts.values())
+
+
+def partition_value(value: Any, kind: str, transform: str) -> Any:
+    """What a writer stores as partition value."""
+    return _wrapped(_transformed(value, kind, transform), kind)
 
 
 def _transformed(value: Any, kind: str, transform: str) -> Any:
