@@ -77,7 +77,9 @@ async def head_of(link: Connection, table: str) -> Head:
     return Head.of(loaded["metadata"])
 
 
-async def commit(link: Connection, table: str, head: Head, snapshots: int = 1) -> int:
+async def commit(
+    link: Connection, table: str, head: Head, snapshots: int = 1, namespace: str = "bench"
+) -> int:
     """Add that many snapshots to the head in one commit and move `head` if it was taken; the status."""
     parent, updates, stamp = head.snapshot_id, [], head.timestamp_ms
     for number in range(1, snapshots + 1):
@@ -103,7 +105,7 @@ async def commit(link: Connection, table: str, head: Head, snapshots: int = 1) -
         {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": head.snapshot_id},
     ]
     body = {"requirements": requirements, "updates": updates}
-    status, _ = await link.request("POST", f"/namespaces/bench/tables/{table}", body)
+    status, _ = await link.request("POST", f"/namespaces/{namespace}/tables/{table}", body)
     if status == 200:
         head.snapshot_id, head.timestamp_ms = parent, stamp
         head.sequence_number += snapshots
