@@ -15,7 +15,12 @@ from starlette.responses import Response
 
 from catalog_server.api.iceberg.call import Call
 from catalog_server.api.iceberg.errors import answer_to
-from catalog_server.api.iceberg.load_result import load_result, unregister_result, view_result
+from catalog_server.api.iceberg.load_result import (
+    SplicedResponse,
+    load_result,
+    unregister_result,
+    view_result,
+)
 from catalog_server.api.iceberg.namespaces import changed, described
 from catalog_server.services.handles import TableHandle, ViewHandle
 from catalog_server.services.idempotency import Claim, RequestKey
@@ -93,7 +98,7 @@ async def once(call: Call, note: Note, work: Callable[[], Awaitable[Response]]) 
             if told is None:
                 raise Unavailable("the answer to this Idempotency-Key is no longer kept; retry") from None
             return await _again(call, told)
-        if claim.recorded or len(response.body) > _LARGEST_KEPT_BODY:
+        if claim.recorded or isinstance(response, SplicedResponse) or len(response.body) > _LARGEST_KEPT_BODY:
             return response  # one that large is a staged table's: it had no effect that could happen twice
         ours = {"status": response.status_code, "body": bytes(response.body).decode()}
         told = await service.settle(key, ours)

@@ -7,12 +7,13 @@ bucket, caller or kind of access has another.
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import anyio.to_thread
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from catalog_server.api.bodies import accepted_encoding, compress
 from catalog_server.api.iceberg.call import Call
@@ -24,8 +25,30 @@ from table_format.metadata.document import TableMetadata
 ALL, REFS = "all", "refs"
 _ENTITY_TAG = re.compile(r'(?:W/)?("[^"]*")')
 _VARY = "Accept-Encoding, X-Iceberg-Access-Delegation"
+_TAIL = b',"config":{}}'
 _COMPRESS_FROM_BYTES = 32 * 1024
+# Below this a copy is cheaper than two more writes.
+_PIECES_FROM_BYTES = 64 * 1024
 _THREAD_FROM_BYTES = 256 * 1024
+
+
+class SplicedResponse(Response):
+    """Metadata in its envelope, sent without a copy: many answers of one long document share its bytes."""
+
+    def __init__(self, location: str, raw: bytes, headers: Mapping[str, str]) -> None:
+        head = _head(location)
+        self._pieces: tuple[bytes, ...] = (head, raw, _TAIL)
+        if len(raw) < _PIECES_FROM_BYTES:
+            self._pieces = (b"".join(self._pieces),)
+        length = str(sum(map(len, self._pieces)))
+        super().__init__(None, headers={**headers, "Content-Length": length}, media_type="application/json")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, piece by piece."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for piece in self._pieces[:-1]:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": self._pieces[-1]})
 
 
 def etag(call: Call, metadata_location: str, table_uuid: str, snapshots: str = ALL) -> str:
@@ -56,7 +79,7 @@ async def load_result(call: Call, handle: TableHandle, snapshots: str = ALL) -> 
     headers = {"ETag": etag(call, location, table_uuid, snapshots), "Vary": _VARY}
     if encoding is None or len(document.raw) < _COMPRESS_FROM_BYTES:
         shape = document.raw if snapshots == ALL else await _derived(document, REFS, _only_refs(document))
-        return Response(_spliced(location, shape), media_type="application/json", headers=headers)
+        return SplicedResponse(location, shape, headers)
     narrowed = _only_refs(document) if snapshots == REFS else _whole
 
     def compressed(raw: bytes) -> bytes:
@@ -115,6 +138,9 @@ def _only_refs(document: Document) -> Callable[[bytes], bytes]:
 
 
 def _spliced(location: str | None, raw: bytes) -> bytes:
-    head = b"" if location is None else b'"metadata-location":' + orjson.dumps(location) + b","
-    # One copy of the metadata, however long.
-    return b"".join((b"{", head, b'"metadata":', raw, b',"config":{}}'))
+    return b"".join((_head(location), raw, _TAIL))
+
+
+def _head(location: str | None) -> bytes:
+    named = b"" if location is None else b'"metadata-location":' + orjson.dumps(location) + b","
+    return b"{" + named + b'"metadata":'
