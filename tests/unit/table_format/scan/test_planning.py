@@ -181,3 +181,43 @@ def test_each_page_has_the_deletes_that_the_whole_snapshot_has(
     }
     assert found == expected
     assert any(expected.values()) == (kind != "equality of another partition")
+
+
+@pytest.mark.parametrize("most", [0, 10_000], ids=["page by page", "once"])
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_vectors_and_row_ids_of_format_3(size: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("table_format.scan.page_deletes.KEPT_DELETES", most)
+    lake = Lake(MemoryObjectStore(ManualClock()), **{"format-version": "3"})
+    files = [
+        [lake.data_file([{"id": n, "name": "x"}] * (n + 1)) for n in range(start, start + 3)]
+        for start in (0, 3)
+    ]
+    lake.append(*files[0])
+    lake.append(*files[1])
+    targets = [files[0][1].file_path, files[1][2].file_path]
+    vectors = [
+        lake.position_file(
+            [(target, 0)],
+            file_format="PUFFIN",
+            referenced_data_file=target,
+            content_offset=4,
+            content_size_in_bytes=40,
+        )
+        for target in targets
+    ]
+    lake.row_delta([], vectors)
+    scan = opened(lake)
+    found = {
+        each.entry.data_file.file_path: each
+        for page in scan.pages(size)
+        for each in plan_page(lake.store, scan, page)
+    }
+    with_vectors = {path: [each.data_file.file_path for each in file.deletes] for path, file in found.items()}
+    assert with_vectors == {
+        file.file_path: [vectors[targets.index(file.file_path)].file_path]
+        if file.file_path in targets
+        else []
+        for file in files[0] + files[1]
+    }
+    ids = [found[file.file_path].entry.data_file.first_row_id for file in files[0] + files[1]]
+    assert ids == [0, 1, 3, 6, 10, 15]
