@@ -87,9 +87,6 @@ NO_TEST_YET = {
 }
 """Rows of what is not built yet."""
 
-MEASURED = ("load 1", "load 2", "load 5")
-"""Rows about speed alone: `benchmarks/` measures them, a test must not."""
-
 _NAME = re.compile(r"def test_(\w+)")
 
 
@@ -105,13 +102,13 @@ def tests() -> list[str]:
     return [name for path in files for name in _NAME.findall(path.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row not in NO_TEST_YET and row not in MEASURED])
+@pytest.mark.parametrize("row", [row for row in ROWS if row not in NO_TEST_YET])
 def test_a_row_has_a_test_of_its_name(row: str, tests: list[str]) -> None:
     assert _named(row, tests), f"no test is named after {row}: {ROWS[row]}"
 
 
 def test_what_has_no_test_is_a_row_and_has_none(tests: list[str]) -> None:
-    assert {*NO_TEST_YET, *MEASURED} <= set(ROWS)
+    assert set(NO_TEST_YET) <= set(ROWS)
     assert [row for row in NO_TEST_YET if _named(row, tests)] == [], "take these off the list"
 
 

@@ -77,7 +77,7 @@ def scans(database: SqliteDatabase, sql: str, values: Any) -> list[str]:
     return [f"{step[3]}: {sql}" for step in steps if step[3].startswith("SCAN") and "CONSTANT" not in step[3]]
 
 
-async def test_statements_of_write_units(database: SqliteDatabase) -> None:
+async def test_load_5_no_statement_of_a_write_looks_at_siblings(database: SqliteDatabase) -> None:
     seen: dict[str, Any] = {}
 
     def note(_: Any, __: Any, sql: str, values: Any, *rest: Any) -> None:
@@ -104,7 +104,7 @@ def lookups(row: TableRow) -> Iterator[Lookup[Any]]:
     yield pointers.table_names("bucket", CHILD, "a", 10)
 
 
-async def test_hot_lookups(database: SqliteDatabase) -> None:
+async def test_load_2_no_lookup_depends_on_how_much_there_is(database: SqliteDatabase) -> None:
     row = await database.write(life)
     found = [scan for lookup in lookups(row) for scan in scans(database, lookup.sql, lookup.values)]
     assert found == []

@@ -46,7 +46,7 @@ async def test_the_body_is_whole_whatever_its_size(size: int) -> None:
     assert [message.get("more_body", False) for message in bodies] == [True] * (len(bodies) - 1) + [False]
 
 
-async def test_a_long_document_is_sent_as_it_lies_in_memory() -> None:
+async def test_load_1_a_long_document_is_sent_as_it_lies_in_memory() -> None:
     raw = b'{"x":"' + b"y" * 1_000_000 + b'"}'
     _, *bodies = await sent(SplicedResponse("file:///t/m.json", raw, {}))
     assert any(message["body"] is raw for message in bodies)
