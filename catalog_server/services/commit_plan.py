@@ -27,7 +27,8 @@ DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 
 _LONG_FROM_BYTES = 128 * 1024
 # These pass over the snapshots once, at most: a millisecond for ten thousand of them.
-_QUICK = frozenset({"add-snapshot", "set-snapshot-ref", "set-properties", "remove-properties"})
+# No set: an action that nobody has checked yet may be anything, and a list cannot be looked up in one.
+_QUICK = ("add-snapshot", "set-snapshot-ref", "set-properties", "remove-properties")
 _QUICK_UNTIL_BYTES = 8 << 20
 _LONG_FROM_NODES = 3_000
 

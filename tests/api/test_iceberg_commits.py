@@ -253,6 +253,17 @@ def test_manifests_that_a_v1_snapshot_lists_lie_inside_the_bucket(catalog: Catal
         assert answer.status_code == status, answer.text
 
 
+@pytest.mark.parametrize("word", [None, 5, True, [], ["x"], {}, {"a": None}], ids=str)
+def test_an_action_or_type_that_is_no_text_is_a_400(catalog: Catalog, word: Any) -> None:
+    levels, _ = catalog.new_table()
+    assert_error(catalog.commit(levels, "t", [{"action": word}], []), 400, "BadRequestException")
+    assert_error(catalog.commit(levels, "t", [], [{"type": word}]), 400, "BadRequestException")
+    change = {"identifier": {"namespace": list(levels), "name": "t"}, "requirements": []}
+    body = {"table-changes": [{**change, "updates": [{"action": word}]}]}
+    answer = catalog.http.post(f"{catalog.base}/transactions/commit", json=body)
+    assert_error(answer, 400, "BadRequestException")
+
+
 def test_set_location_is_stored_as_given(catalog: Catalog) -> None:
     levels, created = catalog.new_table()
     location = created["metadata"]["location"] + "-moved"
