@@ -98,7 +98,7 @@ class ManagedTables(Tables):
 
 
 @pytest.mark.parametrize("kind", [Tables, Views, Namespaces, ManagedTables])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(before=st.sets(NAMES), between=st.lists(CHANGES, max_size=6), size=st.integers(1, 4))
 def test_what_stays_is_listed_once_and_nothing_twice(
     catalog: Catalog,
