@@ -184,9 +184,6 @@ def check_new(schema: JsonObject, format_version: int) -> dict[int, Column]:
         Invalid: unknown types, duplicate ids or names, bad identifier fields, or too new for the format version.
     """
     found = columns(schema)
-    if not found:
-        # Java and Spark allow a table without columns; there is nothing to check.
-        return {}
     index: dict[int, Column] = {}
     paths: dict[str, Column] = {}
     for column in found:
@@ -264,18 +261,17 @@ def _rebuilt_type(value: Any, new_id: Callable[[int], int]) -> Any:
     if value["type"] == "struct":
         ids = [new_id(field["id"]) for field in value["fields"]]
         fields = [
-            {**_without_null_defaults(field), "id": field_id, "type": _rebuilt_type(field["type"], new_id)}
+            {
+                **members.without_nulls(field, _DEFAULT_KEYS),
+                "id": field_id,
+                "type": _rebuilt_type(field["type"], new_id),
+            }
             for field, field_id in zip(value["fields"], ids, strict=True)
         ]
         return {**value, "fields": fields}
     parts = ("element",) if value["type"] == "list" else ("key", "value")
     copy = {**value, **{f"{part}-id": new_id(value[f"{part}-id"]) for part in parts}}
     return {**copy, **{part: _rebuilt_type(value[part], new_id) for part in parts}}
-
-
-def _without_null_defaults(field: JsonObject) -> JsonObject:
-    """Java reads a null there as a default that it cannot use."""
-    return {key: value for key, value in field.items() if value is not None or key not in _DEFAULT_KEYS}
 
 
 def changed_initial_defaults(before: Mapping[int, Column], after: Mapping[int, Column]) -> list[Column]:

@@ -5,7 +5,7 @@ the JSON type found, never the value (it may be huge, or secret).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 from table_format.errors import Invalid
@@ -41,6 +41,14 @@ def json_object(value: object, what: str) -> JsonObject:
     if type(value) is not dict:
         raise Invalid(f"{what} must be an object, not {shown(value)}")
     return cast("JsonObject", value)
+
+
+def without_nulls(container: JsonObject, keys: Collection[str]) -> JsonObject:
+    """The object without those of the members that are null, which is how some clients say that there are none.
+
+    Java does not read a null everywhere.
+    """
+    return {key: value for key, value in container.items() if value is not None or key not in keys}
 
 
 def check_json(value: object, what: str) -> None:

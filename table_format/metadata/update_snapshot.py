@@ -9,6 +9,9 @@ from table_format.metadata.draft import Draft
 from table_format.metadata.snapshots import MAIN
 
 _REF_KEYS = frozenset({"snapshot-id", "type", *snapshots.REF_RETENTION})
+_MAY_BE_NULL = frozenset({
+    "parent-snapshot-id", "sequence-number", "schema-id", "first-row-id", "added-rows", "key-id", "summary",
+})  # fmt: skip
 _REF_UPDATE_KEYS = _REF_KEYS | {"action", "ref-name"}
 
 
@@ -26,8 +29,9 @@ def add_snapshot(draft: Draft, update: JsonObject) -> None:
     snapshot_id = snapshot["snapshot-id"]
     if snapshot_id in map(itemgetter("snapshot-id"), draft.document["snapshots"]):
         raise Invalid(f"Snapshot already exists for id: {snapshot_id}")
-    if snapshot.get("parent-snapshot-id", 0) in (None, -1):
-        snapshot = {key: value for key, value in snapshot.items() if key != "parent-snapshot-id"}
+    snapshot = members.without_nulls(snapshot, _MAY_BE_NULL)
+    if snapshot.get("parent-snapshot-id") == -1:
+        del snapshot["parent-snapshot-id"]
     _check_operation(draft, snapshot)
     _take_sequence_number(draft, snapshot)
     _take_row_ids(draft, snapshot)
@@ -63,6 +67,8 @@ def _take_sequence_number(draft: Draft, snapshot: JsonObject) -> None:
 
 
 def _take_row_ids(draft: Draft, snapshot: JsonObject) -> None:
+    if "first-row-id" in snapshot and "added-rows" not in snapshot:
+        raise Invalid("Cannot add a snapshot: added-rows is required with first-row-id")
     if draft.format_version < 3:
         return
     if snapshot.get("first-row-id") is None:
@@ -148,7 +154,8 @@ def set_statistics(draft: Draft, update: JsonObject) -> None:
     named = members.optional_integer(update, "snapshot-id", "set-statistics")
     if named is not None and named != file["snapshot-id"]:
         raise Invalid("set-statistics names another snapshot-id than its statistics file")
-    _set_file(draft, "statistics", file)
+    blobs = [members.without_nulls(blob, {"properties"}) for blob in file["blob-metadata"]]
+    _set_file(draft, "statistics", {**file, "blob-metadata": blobs})
 
 
 def remove_statistics(draft: Draft, update: JsonObject) -> None:

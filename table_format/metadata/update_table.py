@@ -120,6 +120,7 @@ def add_encryption_key(draft: Draft, update: JsonObject) -> None:
     """
     key = members.nested(update, "encryption-key", "add-encryption-key")
     snapshots.check_encryption_key(key)
+    key = members.without_nulls(key, {"encrypted-by-id", "properties"})
     if draft.find("encryption-keys", "key-id", key["key-id"]) is None:
         draft.rows("encryption-keys").append(key)
 

@@ -169,6 +169,9 @@ def test_too_new_types_name_the_version() -> None:
 
 def test_a_table_may_have_no_columns() -> None:
     assert columns.check_new(struct(), 2) == {}
+    assert message(struct(**{"identifier-field-ids": [1]})) == (
+        "Cannot add fieldId 1 as an identifier field: field does not exist"
+    )
 
 
 @pytest.mark.parametrize(

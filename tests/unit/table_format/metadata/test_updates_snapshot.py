@@ -182,13 +182,45 @@ def test_v3_row_ids() -> None:
     [
         ({}, "Cannot add a snapshot: first-row-id is null"),
         ({"first-row-id": None}, "Cannot add a snapshot: first-row-id is null"),
-        ({"first-row-id": 0}, "snapshot lacks the member 'added-rows'"),
-        ({"first-row-id": 0, "added-rows": None}, "'added-rows' of snapshot must be an integer, not null"),
+        ({"first-row-id": 0}, "Cannot add a snapshot: added-rows is required with first-row-id"),
+        (
+            {"first-row-id": 0, "added-rows": None},
+            "Cannot add a snapshot: added-rows is required with first-row-id",
+        ),
         ({"first-row-id": 1, "added-rows": 2**63 - 1}, "Cannot add a snapshot: row ids are exhausted"),
     ],
 )
 def test_v3_needs_row_ids(edit: dict[str, Any], text: str) -> None:
     assert invalid(v3(), add_snapshot(snapshot(1, **edit))) == text
+
+
+def test_row_ids_before_v3_are_whole_or_not_there() -> None:
+    """Java does not read a snapshot that has one without the other."""
+    assert invalid(table(), add_snapshot(snapshot(1, **{"first-row-id": 0}))) == (
+        "Cannot add a snapshot: added-rows is required with first-row-id"
+    )
+    kept = applied(table(), add_snapshot(snapshot(1, **{"first-row-id": 0, "added-rows": 5})))
+    assert kept.snapshots[0]["added-rows"] == 5
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_nulls_that_java_does_not_read_are_not_kept(version: int) -> None:
+    nulls: dict[str, Any] = {"first-row-id": None, "added-rows": None, "schema-id": None, "key-id": None}
+    if version == 1:
+        nulls |= {"sequence-number": None, "summary": None}
+    new = applied(table(version=version), add_snapshot(snapshot(1, **nulls)))
+    assert not nulls.keys() & new.snapshots[0].keys()
+    blob = {"type": "t", "snapshot-id": 1, "sequence-number": 1, "fields": [1], "properties": None}
+    file = {"snapshot-id": 1, "statistics-path": "file:///s", "file-size-in-bytes": 1}
+    whole = {**file, "file-footer-size-in-bytes": 1, "blob-metadata": [blob]}
+    key = {"key-id": "k", "encrypted-key-metadata": "eA==", "encrypted-by-id": None, "properties": None}
+    new = applied(
+        new,
+        {"action": "set-statistics", "statistics": whole},
+        {"action": "add-encryption-key", "encryption-key": key},
+    )
+    assert "properties" not in new.statistics[0]["blob-metadata"][0]
+    assert new.document["encryption-keys"] == [{"key-id": "k", "encrypted-key-metadata": "eA=="}]
 
 
 def test_only_the_last_of_several_snapshots_enters_the_log() -> None:
