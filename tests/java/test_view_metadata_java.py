@@ -17,9 +17,10 @@ from table_format.metadata import columns, requirements, view_updates
 from table_format.metadata.views import ViewMetadata
 from tests.factories import any_view_commits
 from tests.factories.metadata_documents import NOW, UUID
-from tests.factories.views import LOCATION
+from tests.factories.views import LOCATION, add_version, query
 from tests.java.driver import IcebergJava
 from tests.java.outcomes import Outcome, Refused, asked, kind
+from tests.java.test_metadata_java import edited
 
 pytestmark = pytest.mark.java
 
@@ -139,3 +140,27 @@ def made(schema: JsonObject, version: JsonObject) -> Outcome:
         return view_updates.new_view(**given, location=LOCATION, uuid=UUID, now_ms=NOW).document
     except Invalid as error:
         return Refused(400, str(error))
+
+
+REPLACEMENT: list[JsonObject] = [
+    {"action": "add-schema", "schema": any_view_commits.SCHEMAS[1]},
+    add_version(
+        query("select 9"), query("select 8", "trino"), version_id=9, schema_id=-1, default_catalog="c"
+    ),
+]
+
+
+@pytest.mark.parametrize("place", range(len(REPLACEMENT)))
+def test_java_reads_what_comes_of_members_that_are_missing_null_or_empty(
+    java: IcebergJava, place: int
+) -> None:
+    base, accepted = any_view_commits.lived(), 0
+    for update in (REPLACEMENT[place], *edited(REPLACEMENT[place])):
+        commit = [*REPLACEMENT]
+        commit[place] = {**update, "action": REPLACEMENT[place]["action"]}
+        our = ours(base, commit, [])
+        if isinstance(our, dict):
+            accepted += 1
+            again = asked(java, "applyView", base=our, location=f"{LOCATION}/m.json", updates=[])
+            assert not isinstance(again, Refused), (commit, again)
+    assert accepted > 0
