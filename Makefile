@@ -8,7 +8,7 @@ PYTEST_WORKERS ?= 2
 PYTEST_SEED := $(if $(CI),--randomly-seed=1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-unit test-process test-soak test-fuzz test-kit test-pyiceberg test-differential check fmt lint types arch openapi bench clean
+.PHONY: help setup demo serve test test-unit test-process test-blackbox test-soak test-fuzz test-kit test-pyiceberg test-differential check fmt lint types arch openapi bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -37,6 +37,9 @@ test-unit: $(STAMP) ## the fast part: no processes, no engines, no broker, no fu
 
 test-process: $(STAMP) ## kill -9, races and starvation with real processes
 	@$(BIN)/pytest -q tests/process
+
+test-blackbox: $(STAMP) ## the APIs' tests in process and over HTTP, on SQLite and on PostgreSQL
+	@FRAZIL_TEST_TARGETS=sqlite,postgres,http-sqlite,http-postgres $(BIN)/pytest -q -n $(PYTEST_WORKERS) --dist loadfile tests/api
 
 test-soak: $(STAMP) ## the process tests again and again (SOAK_ROUNDS, default 10)
 	@for round in $$(seq $${SOAK_ROUNDS:-10}); do $(BIN)/pytest -q -x tests/process || exit 1; done

@@ -152,28 +152,28 @@ class PostgresDatabase:
         except postgres_errors.ANY as error:
             if postgres_errors.is_nul_character(error):
                 return lookup.answer([])  # PostgreSQL holds no such text, so nothing can have that name
-            raise postgres_errors.unavailable(error, self.label) from error
+            self._tell(error)
 
     async def _fetch(self, lookup: Lookup[Any]) -> list[Any]:
         sql, timeout = numbered(lookup.sql), self._settings.acquire_timeout_seconds
-        for attempt in range(2):
+        for _ in range(self._settings.hot_pool_size + 1):
             if self._hot is None:
                 raise Unavailable("the catalog's database is closed")
             async with self._hot.acquire(timeout=timeout) as connection:
                 try:
                     found: list[Any] = await connection.fetch(sql, *lookup.values)
-                except postgres_errors.ANY:
-                    if attempt or not connection.is_closed():
-                        raise  # else it had been lost long before, when the database was restarted
+                except postgres_errors.ANY as error:
+                    if not postgres_errors.is_lost(error):
+                        raise
+                    # It may have been lost long before, when the database was restarted, and all others too.
                 else:
                     return found
-        raise Unavailable(f"the catalog's database {self.label} closes its connections")
+        raise self._closes_connections()
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
         for attempt in range(2):
-            async with self._checked_out() as (connection, driver):
+            async with self._transaction(_BEGIN_READ) as (connection, driver):
                 try:
-                    await driver.execute(_BEGIN_READ)
                     result = await connection.run_sync(work)
                 except postgres_errors.ANY as error:
                     if await self._undo(connection, driver) or attempt:
@@ -184,7 +184,7 @@ class PostgresDatabase:
                 else:
                     await self._undo(connection, driver)
                     return result
-        raise Unavailable(f"the catalog's database {self.label} closes its connections")
+        raise self._closes_connections()
 
     async def _write(self, begin: str, work: Callable[[Connection], T]) -> T:
         pause = _FIRST_PAUSE_SECONDS
@@ -206,13 +206,7 @@ class PostgresDatabase:
         Raises:
             Again: certainly undone, by something that another try may not meet.
         """
-        async with self._checked_out() as (connection, driver):
-            try:
-                await driver.execute(begin)
-            except postgres_errors.ANY as error:
-                if not await self._undo(connection, driver):
-                    raise Again(error) from error  # lost long before; there was nothing to lose yet
-                self._tell(error)
+        async with self._transaction(begin) as (connection, driver):
             try:
                 result = await connection.run_sync(work)
             except postgres_errors.ANY as error:
@@ -259,26 +253,50 @@ class PostgresDatabase:
         return False
 
     @asynccontextmanager
-    async def _checked_out(self) -> AsyncIterator[tuple[AsyncConnection, Any]]:
-        """A connection of the pool, outside any transaction.
+    async def _transaction(self, begin: str) -> AsyncIterator[tuple[AsyncConnection, Any]]:
+        """A connection of the pool in a transaction, which the caller ends.
 
         Raises:
             Unavailable: there is none.
         """
+        for _ in range(self._settings.pool_size + 1):  # all may have been lost, when the server was restarted
+            connection = await self._taken()
+            try:
+                driver = await _driver(connection)
+                if await self._begun(connection, driver, begin):
+                    yield connection, driver
+                    return
+            finally:
+                await connection.close()
+        raise self._closes_connections()
+
+    async def _taken(self) -> AsyncConnection:
         if self._engine is None:
             raise Unavailable("the catalog's database is closed")
         try:
-            connection = await self._engine.connect()
+            return await self._engine.connect()
         except PoolTimeout as error:
             raise Unavailable(
                 f"all {self._settings.pool_size} connections to the database are busy; try again later"
             ) from error
         except postgres_errors.ANY as error:
             raise postgres_errors.unavailable(error, self.label) from error
+
+    async def _begun(self, connection: AsyncConnection, driver: Any, begin: str) -> bool:
+        """Whether a transaction could be begun; False when the connection had been lost long before."""
+        if driver.is_closed():
+            await connection.invalidate()
+            return False
         try:
-            yield connection, await _driver(connection)
-        finally:
-            await connection.close()
+            await driver.execute(begin)
+        except postgres_errors.ANY as error:
+            if await self._undo(connection, driver):
+                self._tell(error)
+            return False
+        return True
+
+    def _closes_connections(self) -> Unavailable:
+        return Unavailable(f"the catalog's database {self.label} closes its connections; nothing was changed")
 
     def _tell(self, error: BaseException) -> NoReturn:
         """Raise what an error of a unit that changed nothing means."""

@@ -50,6 +50,14 @@ def undone_by_server(error: BaseException) -> bool:
     return code is not None and code[:2] in {"23", "40"} and code != _STATEMENT_COMPLETION_UNKNOWN
 
 
+def is_lost(error: BaseException) -> bool:
+    """Whether the connection is gone, so that another one may answer."""
+    code = sqlstate(error)
+    if code is not None:
+        return code.startswith(("08", "57P"))
+    return _is_connection_error(error) and not isinstance(_innermost(error), TimeoutError)
+
+
 def is_nul_character(error: BaseException) -> bool:
     """Whether a text had the one character that PostgreSQL does not store."""
     return sqlstate(error) == _NUL_CHARACTER
@@ -108,6 +116,8 @@ def _innermost(error: BaseException) -> BaseException:
 
 def _is_connection_error(error: BaseException) -> bool:
     cause = _innermost(error)
+    if isinstance(cause, ValueError):
+        return False  # a value that the driver can not send
     return isinstance(cause, OSError | asyncpg.InterfaceError | asyncpg.InternalClientError)
 
 

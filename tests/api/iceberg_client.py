@@ -1,4 +1,4 @@
-"""The Iceberg API in process: a client on the ASGI app, and shorthand for bodies that tests send often."""
+"""A client of the server, in process or over HTTP, and shorthand for bodies that tests send often."""
 
 import functools
 import uuid
@@ -15,6 +15,7 @@ from catalog_server.app import create_app
 from catalog_server.bootstrap import Platform, build
 from catalog_server.settings import load
 from table_format.clock import Clock
+from tests.process.servers import serving
 
 SCHEMA = {
     "type": "struct",
@@ -29,10 +30,11 @@ SCHEMA = {
 class Http:
     """httpx on an ASGI app, for tests that are not async themselves; may be used from several threads."""
 
-    base_url = httpx.URL("http://testserver")
-
     def __init__(self, app: Any, portal: BlockingPortal) -> None:
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        self.base_url = httpx.URL("http://testserver")
+        self._connect(httpx.ASGITransport(app, raise_app_exceptions=False), portal)
+
+    def _connect(self, transport: httpx.AsyncBaseTransport, portal: BlockingPortal) -> None:
         self._client = httpx.AsyncClient(transport=transport, base_url=self.base_url, timeout=120)
         self.portal = portal
 
@@ -66,6 +68,26 @@ class Http:
 
         result: tuple[httpx.Response, bytes] = self.portal.call(read)
         return result
+
+
+class Wire(Http):
+    """The same on a server process."""
+
+    def __init__(self, url: str, portal: BlockingPortal) -> None:
+        self.base_url = httpx.URL(url)
+        self._connect(httpx.AsyncHTTPTransport(), portal)
+
+    def close(self) -> None:
+        self.portal.call(self._client.aclose)
+
+
+@contextmanager
+def over_http(directory: Path, **env: str) -> Iterator[Wire]:
+    """A client of a server process of its own."""
+    with serving(directory, env=env) as server, start_blocking_portal() as portal:
+        wire = Wire(server.url, portal)
+        yield wire
+        wire.close()
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from table_format.errors import Unavailable
 from tests.api.iceberg_client import Http, in_process
 
@@ -35,6 +37,7 @@ def test_metrics_count_requests(http: Http) -> None:
     assert 'frazil_requests_total{door="iceberg",method="GET",status="200"}' in text
 
 
+@pytest.mark.in_process
 def test_start_page_names_the_urls(http: Http) -> None:
     page = http.get("/")
     assert page.headers["content-type"].startswith("text/html")

@@ -136,6 +136,7 @@ def test_an_unknown_prefix_is_a_404_of_the_warehouse(http: Http) -> None:
     assert_error(http.get("/iceberg/v1/nowhere/namespaces/a/tables/t"), 404, "NoSuchWarehouseException")
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(
     "authorization", ["Bearer None", "Bearer ", "Basic x", "nonsense", "Bearer " + "x" * 3000]
 )

@@ -382,6 +382,7 @@ def test_a_key_that_is_no_uuid_of_version_7_is_refused(http: Http, catalog: Cata
     assert http.get(path, headers=headers).status_code == 200
 
 
+@pytest.mark.in_process
 def test_two_keys_are_refused_and_an_empty_one_is_none(http: Http, catalog: Catalog) -> None:
     path, body = appending(catalog)
     two = [("Idempotency-Key", next(iter(new_key().values()))) for _ in range(2)]

@@ -87,6 +87,7 @@ def test_R23_each_shape_and_kind_of_access_has_a_tag_of_its_own(http: Http, cata
             assert answer.status_code == (304 if number == other else 200)
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(
     ("form", "status"),
     [
@@ -147,6 +148,7 @@ def test_S15_a_table_that_took_the_name_has_another_tag(http: Http, catalog: Cat
     assert http.get(path, headers={"If-None-Match": tag}).status_code == 200
 
 
+@pytest.mark.in_process
 @pytest.mark.parametrize(
     "values",
     [

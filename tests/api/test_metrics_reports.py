@@ -197,6 +197,7 @@ def test_reports_stay_with_a_renamed_table(http: Http, catalog: Catalog) -> None
     assert len(http.get(stored(levels, "u")).json()["reports"]) == 1
 
 
+@pytest.mark.in_process
 def test_too_many_at_once_are_dropped_and_counted(
     http: Http, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

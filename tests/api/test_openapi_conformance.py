@@ -139,6 +139,7 @@ def _bytes(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
 
 
+@pytest.mark.in_process
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("base", "path", "verb", "mode"), CASES)

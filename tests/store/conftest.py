@@ -1,8 +1,6 @@
 """A database of its own for each test, on each kind."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -49,20 +47,13 @@ def _chosen(url: str, data_dir: Path, **settings: Any) -> Database:
 
 
 @pytest.fixture
-def write_elsewhere(database_url: str, tmp_path: Path) -> Callable[..., None]:
+def write_elsewhere(database_url: str, tmp_path: Path) -> Iterator[Callable[..., None]]:
     """Runs a write unit to its end as another process would, whatever this thread is in the middle of."""
-
-    async def write(*arguments: Any) -> None:
-        database = _chosen(database_url, tmp_path)
-        await database.start()
-        await database.write(*arguments)
-        await database.close()
-
-    def in_thread(*arguments: Any) -> None:
-        with ThreadPoolExecutor(1) as thread:
-            thread.submit(lambda: asyncio.run(write(*arguments))).result()
-
-    return in_thread
+    database = _chosen(database_url, tmp_path, busy_timeout_seconds=0.2)
+    with start_blocking_portal() as portal:
+        portal.call(database.start)
+        yield lambda *arguments: portal.call(database.write, *arguments)
+        portal.call(database.close)
 
 
 @pytest.fixture

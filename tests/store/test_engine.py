@@ -93,6 +93,21 @@ async def test_a_read_sees_one_state_from_its_first_statement_to_its_last(
     assert await database.read(names) == ["one", "two"]
 
 
+async def test_what_a_unit_found_holds_until_it_is_done(
+    database: Database, write_elsewhere: Callable[..., None]
+) -> None:
+    def unit(connection: Connection) -> list[str]:
+        found = names(connection)
+        with pytest.raises(Unavailable):
+            write_elsewhere(create, "two")
+        return found + names(connection)
+
+    assert await database.write(unit) == []
+    assert await database.read(names) == []
+    await asyncio.to_thread(write_elsewhere, create, "two")
+    assert await database.read(names) == ["two"]
+
+
 async def test_a_namespace_is_never_dropped_under_a_child_that_is_being_made(
     database: Database, opened: Opener
 ) -> None:
