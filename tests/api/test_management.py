@@ -147,6 +147,7 @@ def test_odd_policy_requests(http: Http) -> None:
     assert_problem(http.put("/api/v1/buckets/default/policies/nonsense", json={}), 400, "invalid")
     assert_problem(http.put("/api/v1/buckets/nowhere/policies/icebergCompaction", json={}), 404, "not-found")
     assert_problem(http.put(path, content=b"x" * (33 << 20)), 413, "invalid")
+    assert_problem(http.put(path, content=b"[" + b"{}," * (1 << 19) + b"{}]"), 413, "invalid")
 
 
 def test_jobs(http: Http, catalog: Catalog) -> None:

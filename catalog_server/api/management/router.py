@@ -15,12 +15,15 @@ from table_format.jsontypes import JsonObject
 
 _log = structlog.get_logger(__name__)
 
+# Policies and jobs are small; JSON takes up to a hundred times its length once it is parsed.
+MAX_BODY_BYTES = 1 << 20
+
 
 def build_api(platform: Platform) -> FastAPI:
     """The app with its routes and its own OpenAPI document at `/openapi.json`."""
     app = describe_api()
     app.state.platform = platform
-    app.add_middleware(_Guard, limit=platform.settings.limits.max_body_bytes)
+    app.add_middleware(_Guard, limit=min(MAX_BODY_BYTES, platform.settings.limits.max_body_bytes))
     return app
 
 
