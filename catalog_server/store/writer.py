@@ -86,30 +86,37 @@ class Writer:
         return unit.future
 
     def _run(self) -> None:
-        stopping = False
-        while not stopping:
-            first = self._queue.get()
-            batch: list[_Unit] = []
-            stopping = first is None
-            if first is not None:
-                batch.append(first)
-            while len(batch) < self._max_batch:
-                try:
-                    unit = self._queue.get_nowait()
-                except queue.Empty:
-                    break
-                if unit is None:
-                    stopping = True
-                else:
-                    batch.append(unit)
-            units = [unit for unit in batch if unit.future.set_running_or_notify_cancel()]
-            try:
-                self._run_batch(units)
-            except Exception as error:  # noqa: BLE001 - top of the loop: a dead writer would hang every request
-                _log.exception("database_writer_failed")
-                self._discard()
-                self._tell_unknown(units, error)
+        while self._run_next():
+            pass
         self._discard()
+
+    def _run_next(self) -> bool:
+        """Wait for a batch and run it; whether there may be more.
+
+        A call of its own: while the thread waits it must not keep the last batch, with whole documents in it, alive.
+        """
+        first = self._queue.get()
+        batch: list[_Unit] = []
+        stopping = first is None
+        if first is not None:
+            batch.append(first)
+        while len(batch) < self._max_batch:
+            try:
+                unit = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if unit is None:
+                stopping = True
+            else:
+                batch.append(unit)
+        units = [unit for unit in batch if unit.future.set_running_or_notify_cancel()]
+        try:
+            self._run_batch(units)
+        except Exception as error:  # noqa: BLE001 - top of the loop: a dead writer would hang every request
+            _log.exception("database_writer_failed")
+            self._discard()
+            self._tell_unknown(units, error)
+        return not stopping
 
     @staticmethod
     def _tell_unknown(units: list[_Unit], error: Exception) -> None:

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,23 @@ async def test_writes_that_pile_up_share_one_commit(sqlite: SqliteDatabase) -> N
     await asyncio.gather(first, *rest)
     assert len(commits) == 2
     assert len(await sqlite.read(names)) == 100
+
+
+class Large:
+    """Something that a unit was given."""
+
+
+async def test_the_waiting_writer_keeps_nothing_of_the_last_unit_alive(sqlite: SqliteDatabase) -> None:
+    gone = threading.Event()
+
+    def give(connection: Connection, large: Large) -> int:
+        return len(names(connection)) + (large is None)
+
+    large = Large()
+    weakref.finalize(large, gone.set)
+    await sqlite.write(give, large)
+    del large
+    assert await asyncio.to_thread(gone.wait, 10)
 
 
 async def test_a_unit_cancelled_while_it_waits_never_runs(sqlite: SqliteDatabase) -> None:
