@@ -7,6 +7,8 @@ import pytest
 
 from table_format.errors import Invalid
 from table_format.io.memory import MemoryObjectStore
+from table_format.metadata.document import TableMetadata
+from table_format.scan.expressions import parse_expression
 from table_format.scan.plan import snapshot_files
 from table_format.scan.planning import PlannedFile, Scan, ScanPage, open_scan, plan_page, plan_scan
 from table_format.scan.request import ScanRequest
@@ -221,3 +223,40 @@ def test_vectors_and_row_ids_of_format_3(size: int, most: int, monkeypatch: pyte
     }
     ids = [found[file.file_path].entry.data_file.first_row_id for file in files[0] + files[1]]
     assert ids == [0, 1, 3, 6, 10, 15]
+
+
+def renamed(lake: Lake) -> TableMetadata:
+    """The table after `name` was renamed to `title`, with no snapshot since."""
+    schema = lake.metadata.schema()
+    fields = [{**field, "name": field["name"].replace("name", "title")} for field in schema["fields"]]
+    new = {**schema, "schema-id": 1, "fields": fields}
+    document = {**lake.metadata.document, "schemas": [schema, new], "current-schema-id": 1}
+    return TableMetadata(document)
+
+
+def test_names_are_those_of_the_table_unless_the_snapshots_are_asked_for(lake: Lake) -> None:
+    metadata, head = renamed(lake), history(lake)[-1]
+    by_name, by_title = (
+        parse_expression({"type": "eq", "term": term, "value": "n0"}) for term in ("name", "title")
+    )
+
+    def files(**request: Any) -> int:
+        scan = open_scan(lake.store, metadata, ScanRequest(**request))
+        return len(list(plan_scan(lake.store, scan)))
+
+    assert files(filter=by_title) == 3
+    assert files(filter=by_title, snapshot_id=head) == 3
+    assert files(filter=by_name, snapshot_id=head, use_snapshot_schema=True) == 3
+    assert files(filter=by_title, snapshot_id=head, select=("name", "title")) == 3
+    with pytest.raises(Invalid, match="'name'"):
+        files(filter=by_name)
+    with pytest.raises(Invalid, match="'title'"):
+        files(filter=by_title, snapshot_id=head, use_snapshot_schema=True)
+
+
+def test_manifests_that_a_filter_excludes_are_not_counted(lake: Lake) -> None:
+    by_name = parse_expression({"type": "eq", "term": "name", "value": "nothing"})
+    scan = opened(lake, filter=by_name)
+    assert (scan.live_files, scan.pages(10)) == (0, ())
+    nothing = opened(lake, filter=parse_expression(False))
+    assert (nothing.live_files, nothing.pages(10)) == (0, ())
