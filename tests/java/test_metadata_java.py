@@ -106,6 +106,8 @@ def _stricter(commit: list[JsonObject], our: Refused, both: bool) -> str | None:
         return "Java looks whether the default is there when all is done, we look at each"
     if "Cannot change the initial-default" in our.why:
         return "the specification forbids it: rows that are there would change"
+    if "Cannot add redundant partition" in our.why:
+        return "Java's own builder refuses two fields of one source and transform, its REST handlers let them pass"
     if "'decimal(3, 4)'" in our.why:
         return "no file format holds a decimal with more digits after the point than digits"
     return None
@@ -313,7 +315,7 @@ def test_a_new_table_is_the_same(java: IcebergJava, data: st.DataObject) -> None
     their = asked(java, "newTable", location=LOCATION, **wanted)
     our = created(wanted, their["last-updated-ms"] if isinstance(their, dict) else NOW)
     event(kind(our))
-    if isinstance(our, Refused) and "'decimal(3, 4)'" in our.why:
+    if isinstance(our, Refused) and _stricter([], our, isinstance(their, Refused)):
         return
     if isinstance(their, dict):
         their = {**their, "table-uuid": UUID}
