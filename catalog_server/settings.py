@@ -162,7 +162,7 @@ class PlanningSettings(_Group):
         32, ge=0, description="Plans that may wait for a planning process; beyond that they are answered 503."
     )
     thread_files: int = Field(
-        500,
+        100,
         ge=0,
         description="A snapshot of at most that many files is planned in a thread of the API process.",
     )

@@ -47,7 +47,8 @@ async def _work(settings: Settings, *, until_stdin_ends: bool) -> None:
 
 def _scheduler(platform: Platform) -> Scheduler:
     tick_seconds = platform.settings.maintenance.tick_seconds
-    sweeps = (platform.idempotency.forget_expired, platform.reports.forget_expired)
+    expiring = (platform.idempotency, platform.reports, platform.plans)
+    sweeps = tuple(service.forget_expired for service in expiring)
     return Scheduler(platform.jobs, platform.jobs, platform.clock, tick_seconds, sweeps)
 
 

@@ -170,6 +170,10 @@ class PlanService:
             raise _no_page(token)
         return PageView(tasks=outcome.tasks, tokens=_tokens(row.id, numbers))
 
+    async def forget_expired(self) -> int:
+        """Delete the plans whose time is over; how many."""
+        return await self._database.write(rows.forget_expired, self._clock.now_ms())
+
     async def close(self) -> None:
         """Leave what is being planned to other processes, and end those of our own."""
         await self._background.close()

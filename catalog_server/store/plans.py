@@ -1,7 +1,6 @@
 """Rows of scan plans: what is scanned, where its pages begin, until when. A plan past its time is not there.
 
-`scan` is opaque here (the service packs and unpacks it). A row that is expired is deleted by whichever plan is
-stored next.
+`scan` is opaque here (the service packs and unpacks it).
 """
 
 from dataclasses import dataclass
@@ -48,9 +47,14 @@ def find(connection: Connection, plan_id: str, now_ms: int) -> PlanRow | None:
 
 
 @row_locks
+def forget_expired(connection: Connection, now_ms: int) -> int:
+    """Delete the plans whose time is over; how many."""
+    return connection.execute(delete(scan_plans).where(scan_plans.c.expires_at_ms <= now_ms)).rowcount
+
+
 def add(connection: Connection, row: PlanRow, now_ms: int) -> None:
-    """Insert a plan, and delete those that are expired."""
-    connection.execute(delete(scan_plans).where(scan_plans.c.expires_at_ms <= now_ms))
+    """Insert a plan, and delete those that are expired: their number is bounded also where no worker runs."""
+    forget_expired(connection, now_ms)
     connection.execute(
         insert(scan_plans).values(
             id=row.id,

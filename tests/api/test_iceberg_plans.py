@@ -217,7 +217,7 @@ def test_an_expired_plan_is_unknown_and_its_row_goes(
     assert_error(table.fetch(plan["plan-tasks"][0]), 404, "NoSuchPlanTaskException")
     assert_error(table.result(plan["plan-id"]), 404, "NoSuchPlanIdException")
     assert_error(table.cancel(plan["plan-id"]), 404, "NoSuchPlanIdException")
-    table.plan()
+    assert table.http.portal.call(platform.plans.forget_expired) >= 1
     assert platform.database.read_now(plan_rows.find, plan["plan-id"], 0) is None
 
 

@@ -37,6 +37,15 @@ async def test_a_plan_is_gone_at_its_time_and_deleted_by_the_next_one(database: 
     assert await database.read(rows.find, "p2", 0) is not None
 
 
+async def test_expired_plans_are_swept_away(database: Database) -> None:
+    await database.write(rows.add, ROW, NOW)
+    await database.write(rows.add, replace(ROW, id="p2", expires_at_ms=NOW + 20), NOW)
+    assert await database.write(rows.forget_expired, NOW + 9) == 0
+    assert await database.write(rows.forget_expired, NOW + 10) == 1
+    assert await database.read(rows.find, "p1", 0) is None
+    assert await database.read(rows.find, "p2", 0) is not None
+
+
 async def test_only_a_plan_whose_lease_ran_out_is_taken_over_and_only_once(database: Database) -> None:
     await database.write(rows.add, SUBMITTED, NOW)
     assert not await database.write(rows.take, "p1", NOW + 4, NOW + 50)
