@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import asyncpg
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
@@ -20,6 +22,7 @@ from catalog_server.store import buckets, jobs, migrate, pointers, schema
 from catalog_server.store.engine import Database
 from catalog_server.store.migrate import DatabaseTooNew
 from catalog_server.store.postgres import PostgresDatabase
+from catalog_server.store.postgres_errors import start_reason
 from catalog_server.store.units import row_locks
 from table_format.errors import AlreadyExists, Invalid, Unavailable
 from tests.postgres import PASSWORD, Postgres
@@ -220,6 +223,24 @@ async def test_what_is_shown_of_a_database_holds_no_secret(postgres: Postgres) -
     assert PASSWORD not in f"{caught.value!r} {database!r} {caught.value.__cause__!r}"
     assert isinstance(database, PostgresDatabase)
     assert "postgresql://frazil@" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (socket.gaierror(-2, "Name or service not known"), "the host name is not known"),
+        (TimeoutError(), "it does not answer"),
+        (ConnectionRefusedError(111, "Connect call failed"), "[Errno 111] Connect call failed"),
+        (asyncpg.ClientConfigurationError("s3cret"), "the URL is not a PostgreSQL one; write special"),
+        (
+            asyncpg.InvalidCatalogNameError('database "x" does not exist'),
+            'database "x" does not exist; create',
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_why_a_database_can_not_be_used_is_one_line(error: Exception, reason: str) -> None:
+    assert start_reason(error).startswith(reason)
 
 
 async def test_texts_compare_byte_by_byte_whatever_the_database_collates_by(postgres: Postgres) -> None:
