@@ -253,6 +253,18 @@ def partition_value(value: Any, kind: str, transform: str) -> Any:
     return _wrapped(_transformed(value, kind, transform), kind)
 
 
+def wrapped_files(world: World) -> set[str]:
+    """Files of partitions whose value wrapped around at truncation; Java and PyIceberg look for them elsewhere."""
+    found: set[str] = set()
+    for name, transform in world.spec:
+        if transform.startswith("truncate") and world.columns[name] in ("int", "long"):
+            for file in world.files:
+                value = partition_value(file.rows[0][name], world.columns[name], transform)
+                if value is not None and value % int(transform[9:-1]):
+                    found.add(file.path)
+    return found
+
+
 def _transformed(value: Any, kind: str, transform: str) -> Any:
     """By PyIceberg, which shares no code with us."""
     if value is None or transform == "void":
