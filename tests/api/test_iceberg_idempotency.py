@@ -462,6 +462,52 @@ def test_the_answer_to_a_commit_whose_file_is_gone_is_the_table_as_it_is(tmp_pat
         assert again.json()["metadata-location"] == later["metadata-location"]
 
 
+@pytest.mark.parametrize("prepare", [create_table, commit_table, create_view, replace_view])
+@pytest.mark.parametrize("after", ["nothing", "another", "renamed"])
+def test_R7_a_change_whose_file_is_gone_is_never_told_of_another_table_nor_as_refused(
+    tmp_path: Path, prepare: Callable[[Catalog], Request], after: str
+) -> None:
+    with in_process(tmp_path, **{"limits.document_cache_mb": 0}) as (http, _):
+        (method, url, body), key = prepare(Catalog(http)), new_key()
+        first = send(http, (method, url, body), key).json()
+        kind = "view" if "/views" in url else "table"
+        base, _, rest = url.partition("/namespaces/")
+        levels = rest.split("/")[0]
+        path = url if url.endswith(("/t", "/v")) else f"{url}/{body['name']}"
+        if after == "renamed":
+            source = {"namespace": [levels], "name": path.rpartition("/")[2]}
+            names = {"source": source, "destination": {**source, "name": "elsewhere"}}
+            assert http.post(f"{base}/{kind}s/rename", json=names).status_code == 204
+        else:
+            assert http.delete(path).status_code == 204
+        if after == "another":
+            new = VIEW if kind == "view" else {"schema": SCHEMA}
+            made = http.post(path.rpartition("/")[0], json={**new, "name": path.rpartition("/")[2]})
+            assert made.status_code == 200, made.text
+        Path(first["metadata-location"].removeprefix("file://")).unlink()
+        again = send(http, (method, url, body), key)
+        assert_error(again, 500, "CommitStateUnknownException")
+        assert "was made" in again.json()["error"]["message"]
+
+
+def test_R7_an_unregistration_is_never_told_again_of_a_table_that_is_registered(tmp_path: Path) -> None:
+    with in_process(tmp_path, **{"limits.document_cache_mb": 0}) as (http, _):
+        catalog = Catalog(http)
+        levels, _ = catalog.new_table()
+        path, key = catalog.table(levels, "t"), new_key()
+        first = http.post(f"{path}/unregister", headers=key).json()
+        back = {"name": "t", "metadata-location": first["metadata-location"]}
+        assert (
+            http.post(f"{catalog.base}/namespaces/{segment(*levels)}/register", json=back).status_code == 200
+        )
+        change = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
+        assert http.post(path, json=change).status_code == 200
+        assert http.post(f"{path}/unregister", headers=key).json() == first
+        Path(first["metadata-location"].removeprefix("file://")).unlink()
+        assert_error(http.post(f"{path}/unregister", headers=key), 500, "CommitStateUnknownException")
+        assert http.get(path).status_code == 200
+
+
 def test_R22_the_lifetime_of_keys_is_announced_at_the_top_level(http: Http) -> None:
     body = http.get("/iceberg/v1/config").json()
     assert body["idempotency-key-lifetime"] == "PT30M"

@@ -28,7 +28,14 @@ from catalog_server.services.namespaces import NamespaceInfo, PropertiesChange
 from catalog_server.store.idempotency import AlreadyAnswered
 from catalog_server.store.tables import TableRow
 from catalog_server.store.views import ViewRow
-from table_format.errors import Invalid, NoSuchFile, TableFormatError, Unavailable
+from table_format.errors import (
+    CommitStateUnknown,
+    Invalid,
+    NoSuchFile,
+    NotFound,
+    TableFormatError,
+    Unavailable,
+)
 from table_format.ident import Namespace, TableIdent
 from table_format.jsontypes import JsonObject
 from table_format.metadata import jsontext
@@ -81,6 +88,7 @@ async def once(call: Call, note: Note, work: Callable[[], Awaitable[Response]]) 
     Raises:
         Invalid: the key is no UUIDv7, or was used for another request.
         Unavailable: the answer of the other request is gone already.
+        CommitStateUnknown: the change was made, but what to tell of it is gone.
     """
     key = await _request_key(call)
     if key is None:
@@ -121,7 +129,8 @@ async def _again(call: Call, told: JsonObject) -> Response:
     if "table" in told:
         return await load_result(call, await _table(call, told["table"]))
     if "unregistered" in told:
-        return unregister_result(await _table(call, told["unregistered"]))
+        # Whatever has that name by now is registered.
+        return unregister_result(await _table_then(call, told["unregistered"]))
     if "view" in told:
         return await view_result(call.request, await _view(call, told["view"]))
     body = told.get("body", "")
@@ -129,15 +138,27 @@ async def _again(call: Call, told: JsonObject) -> Response:
 
 
 async def _table(call: Call, told: JsonObject) -> TableHandle:
+    try:
+        return await _table_then(call, told)
+    except CommitStateUnknown as gone:
+        try:
+            now = await call.platform.tables.load(call.principal, call.bucket, _ident(told))
+        except NotFound:
+            raise gone from None
+        if now.row is None or now.row.table_uuid != told["uuid"]:
+            raise
+        # Long replaced and deleted: the table as it is now says at least that the change is in its past.
+        return now
+
+
+async def _table_then(call: Call, told: JsonObject) -> TableHandle:
     location = told["metadata-location"]
-    ident = _ident(told)
     try:
         document = await call.platform.documents.load(location)
     except NoSuchFile:
-        # Long replaced and deleted: the table as it is now says at least that the change is in its past.
-        return await call.platform.tables.load(call.principal, call.bucket, ident)
+        raise _gone(_ident(told)) from None
     return TableHandle(
-        bucket=call.bucket, ident=ident, metadata_location=location, document=document, row=None
+        bucket=call.bucket, ident=_ident(told), metadata_location=location, document=document, row=None
     )
 
 
@@ -147,9 +168,26 @@ async def _view(call: Call, told: JsonObject) -> ViewHandle:
     try:
         document = await call.platform.documents.load_view(location)
     except NoSuchFile:
-        return await call.platform.views.load(call.principal, call.bucket, ident)
+        try:
+            now = await call.platform.views.load(call.principal, call.bucket, ident)
+        except NotFound:
+            raise _gone(ident) from None
+        if now.row is None or now.row.view_uuid != told["uuid"]:
+            raise _gone(ident) from None
+        return now
     return ViewHandle(
         bucket=call.bucket, ident=ident, metadata_location=location, document=document, row=None
+    )
+
+
+def _gone(ident: TableIdent) -> CommitStateUnknown:
+    """The change was made, but the file to tell it with is deleted, and its name is free or another's.
+
+    A 404 would say that the change was refused: clients then delete what they wrote for it.
+    """
+    return CommitStateUnknown(
+        f"the change to {ident} was made, but the metadata file that told of it is gone: "
+        "look what is there now, and delete nothing"
     )
 
 
@@ -157,6 +195,7 @@ def _named(row: TableRow | ViewRow) -> JsonObject:
     return {
         "namespace": list(row.ident.namespace.levels),
         "name": row.ident.name,
+        "uuid": row.table_uuid if isinstance(row, TableRow) else row.view_uuid,
         "metadata-location": row.metadata_location,
     }
 
