@@ -130,7 +130,7 @@ class PlanService:
             job = self._job(Scan.unpack(row.scan), None, within)
             work = asyncio.get_running_loop().create_task(self._places.run(job, None))
             self._background.see_through(row.id, work)
-        tokens = _tokens(row.id, range(len(row.pages)))
+        tokens = _tokens(row.id, range(rows.first_pages(row.pages)))
         return PlanView(id=row.id, state=row.state, tokens=tokens, error=row.error)
 
     async def cancel(self, principal: Principal, bucket: str, ident: TableIdent, plan_id: str) -> None:

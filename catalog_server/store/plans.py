@@ -134,6 +134,15 @@ def append_pages(connection: Connection, plan_id: str, pages: Pages, now_ms: int
     return [known.index(page) for page in pages]
 
 
+def first_pages(pages: Pages) -> int:
+    """How many of the pages of a plan are not parts of others: those it was completed with, in ascending order.
+
+    What `append_pages` adds are parts of one of them, the first of which begins where that one does.
+    """
+    begins = [(page[0] or 0, page[1] or 0) for page in pages]
+    return next((at for at in range(1, len(begins)) if begins[at] <= begins[at - 1]), len(begins))
+
+
 def _living(plan_id: str, now_ms: int) -> Select[Any]:
     return select(scan_plans).where(scan_plans.c.id == plan_id, scan_plans.c.expires_at_ms > now_ms)
 

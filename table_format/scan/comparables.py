@@ -22,6 +22,8 @@ _RAW = frozenset({"string", "binary", "fixed"})
 _DAY_MICROS = 86_400_000_000
 _HOUR_MICROS = 3_600_000_000
 _DATE_BYTES = 4
+_WRAPS_BELOW = (1 << 31, 1 << 63)
+"""Truncation below the least `int` or `long` gives an integer less than the width below this."""
 
 
 def bound_reader(primitive: Primitive) -> Callable[[bytes], Comparable | None]:
@@ -134,10 +136,19 @@ class ValueTransform:
         return self.apply(units)
 
     def stored(self, value: Comparable | None) -> Comparable | None:
-        """A stored result as `apply` gives it: integers that wrapped around at truncation are unwrapped."""
+        """A stored result as `apply` gives it: integers that wrapped around at truncation are unwrapped.
+
+        They are the greatest of their type, so that one of 32 bits was written when the column was an `int`.
+        """
         if self.name != "truncate" or type(value) is not int or value % self.width == 0:
             return value
-        return value - (1 << (32 if self.source.name == "int" else 64))
+        return value - (1 << (32 if value < _WRAPS_BELOW[0] else 64))
+
+    def may_hide_wrapped(self, low: Comparable, high: Comparable) -> bool:
+        """Whether an integer that wrapped around may lie between two stored results."""
+        if self.name != "truncate" or type(low) is not int or type(high) is not int:
+            return False
+        return any(low < top and high >= top - self.width and top % self.width for top in _WRAPS_BELOW)
 
     def _hashed(self, value: Comparable) -> bytes | None:
         if isinstance(value, bytes):

@@ -26,7 +26,12 @@ def clock() -> ManualClock:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory, clock: ManualClock) -> Iterator[tuple[Http, Platform]]:
-    settings = {"planning.processes": 0, "planning.page_files": PAGE, "planning.lifetime_minutes": 10}
+    settings = {
+        "planning.processes": 0,
+        "planning.page_files": PAGE,
+        "planning.page_mb": 1,
+        "planning.lifetime_minutes": 10,
+    }
     with in_process(tmp_path_factory.mktemp("plans"), clock=clock, **settings) as both:
         yield both
 
@@ -131,6 +136,20 @@ def test_the_result_of_a_large_plan_has_all_its_pages(table: Table) -> None:
     assert "file-scan-tasks" not in again
     assert set(plan["plan-tasks"]) < set(again["plan-tasks"])
     assert sorted(follow(again, table.page)) == names
+
+
+def test_the_result_has_a_page_once_also_after_it_fell_into_parts(table: Table) -> None:
+    names = [f"f{number}" for number in range(8)]
+    table.lake.append_named(*names, upper_bounds={1: b"x" * 400_000})
+    plan = table.plan(**{"stats-fields": [table.lake.metadata.schema()["fields"][0]["name"]]})
+    first = table.result(plan["plan-id"]).json()
+    parts = table.page(first["plan-tasks"][1])
+    assert "file-scan-tasks" not in parts
+    assert len(parts["plan-tasks"]) == 2
+    again = table.result(plan["plan-id"]).json()
+    assert again == first
+    assert sorted(follow(again, table.page)) == names
+    assert table.result(plan["plan-id"]).json() == first
 
 
 def test_deletes_come_with_the_files_they_apply_to(table: Table) -> None:

@@ -274,6 +274,43 @@ def test_truncated_integers_that_wrapped_around_are_found() -> None:
     assert matcher(metadata, compared("lt", "a", 0)).manifest_may_match(manifest)
 
 
+def long_bytes(value: int) -> bytes:
+    return struct.pack("<q", value)
+
+
+def test_truncated_integers_that_wrapped_around_are_found_when_the_column_is_a_long_by_now() -> None:
+    metadata = new_metadata({"a": "long"}, [("a", "truncate[10]")])
+    for wrapped, least in [(2**31 - 2, -(2**31)), (2**63 - 2, -(2**63))]:
+        file = new_file(partition=(wrapped,))
+        assert kept(metadata, compared("lt", "a", 0), file)
+        assert kept(metadata, compared("eq", "a", least), file)
+        assert not kept(metadata, compared("gt", "a", 0), file)
+        residual = matcher(metadata, compared("lt", "a", least)).file_residual(file)
+        assert residual is None or residual != TRUE
+    assert kept(metadata, compared("gt", "a", 2**31), new_file(partition=(2**31 + 10 - 2**31 % 10,)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high", "kept_below"),
+    [
+        # 2147483643 is the least int truncated to sevens, and 2147483646 the greatest.
+        ("int", int_bytes(0), int_bytes(2_147_483_646), True),
+        ("int", int_bytes(0), int_bytes(2_147_483_639), False),
+        ("long", int_bytes(0), long_bytes(7 * 2**40), True),
+        ("long", long_bytes(7 * 2**30), long_bytes(7 * 2**40), False),
+        ("long", long_bytes(7 * 2**40), long_bytes(2**63 - 1 - (2**63 - 1) % 7), True),
+    ],
+)
+def test_a_manifest_whose_greatest_value_may_hide_one_that_wrapped_around_is_read(
+    kind: str, low: bytes, high: bytes, kept_below: bool
+) -> None:
+    metadata = new_metadata({"a": kind}, [("a", "truncate[7]")])
+    manifest = manifest_of(contains_null=False, lower_bound=low, upper_bound=high)
+    assert matcher(metadata, compared("lt", "a", -7)).manifest_may_match(manifest) is kept_below
+    whole = new_metadata({"a": kind}, [("a", "truncate[8]")])
+    assert not matcher(whole, compared("lt", "a", -7)).manifest_may_match(manifest)
+
+
 def manifest_of(**summary: Any) -> ManifestFile:
     return ManifestFile(path="m", length=1, spec_id=0, partitions=[FieldSummary(**summary)])
 
