@@ -96,25 +96,30 @@ _COMPARED: dict[Operation, Callable[..., bool]] = {
 
 def inclusive(predicate: BoundPredicate, field: PartitionField) -> PartitionTest | None:
     """What is true of the partition of every matching row."""
-    return _test(predicate, field, _inclusive)
+    return _test(predicate, field, _inclusive, _inclusive_of_units)
 
 
 def strict(predicate: BoundPredicate, field: PartitionField) -> PartitionTest | None:
     """What is true only of partitions all of whose rows match."""
-    return _test(predicate, field, _strict)
+    return _test(predicate, field, _strict, _strict_of_units)
 
 
 def _test(
     predicate: BoundPredicate,
     field: PartitionField,
     project: Callable[[BoundPredicate, ValueTransform], Projected | None],
+    of_units: Callable[[BoundPredicate, ValueTransform], Projected | None],
 ) -> PartitionTest | None:
     transform = field.transform
     if predicate.term.field_id != field.source_id or transform.name == "void":
         return None
     if predicate.term.transform is not None:
-        same = predicate.term.transform == transform
-        return _made(field, predicate.operation, predicate.values) if same else None
+        if predicate.term.transform != transform:
+            return None
+        asked = (
+            of_units(predicate, transform) if transform.cuts_time else (predicate.operation, predicate.values)
+        )
+        return None if asked is None else _made(field, *asked)
     # Engines do not agree on the order of UUIDs.
     unordered = transform.source.name == "uuid" and predicate.operation in (_LESS | _GREATER)
     if unordered:
@@ -274,3 +279,26 @@ def _corrected_strictly(transform: ValueTransform, projected: Projected | None) 
         both = [*numbers, *(number + 1 for number in numbers if number < 0)]
         return Operation.NOT_IN, tuple(dict.fromkeys(both))
     return projected
+
+
+def _inclusive_of_units(predicate: BoundPredicate, transform: ValueTransform) -> Projected | None:
+    """A test of the time units themselves, for the stored ones: those up to 0 may stand for the one before."""
+    operation, values = predicate.operation, predicate.values
+    numbers = [value for value in values if isinstance(value, int)]
+    if operation is Operation.LT:
+        return _corrected(transform, (Operation.LT_EQ, (numbers[0] - 1,)))
+    if operation in (Operation.NOT_EQ, Operation.NOT_IN):
+        sure = tuple(number for number in numbers if number > 0)
+        return (Operation.NOT_IN, sure) if sure else None
+    return _corrected(transform, (operation, values))
+
+
+def _strict_of_units(predicate: BoundPredicate, transform: ValueTransform) -> Projected | None:
+    operation, values = predicate.operation, predicate.values
+    numbers = [value for value in values if isinstance(value, int)]
+    if operation is Operation.GT_EQ:
+        return _corrected_strictly(transform, (Operation.GT, (numbers[0] - 1,)))
+    if operation in (Operation.EQ, Operation.IN):
+        sure = tuple(number for number in numbers if number > 0)
+        return (Operation.IN, sure) if sure else None
+    return _corrected_strictly(transform, (operation, values))

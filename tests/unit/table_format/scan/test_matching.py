@@ -1,6 +1,7 @@
 """Filters on files: types that grew, columns that went, specs of every age, metrics that are missing or odd."""
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -309,6 +310,44 @@ def test_a_manifest_whose_greatest_value_may_hide_one_that_wrapped_around_is_rea
     assert matcher(metadata, compared("lt", "a", -7)).manifest_may_match(manifest) is kept_below
     whole = new_metadata({"a": kind}, [("a", "truncate[8]")])
     assert not matcher(whole, compared("lt", "a", -7)).manifest_may_match(manifest)
+
+
+_COMPARE: dict[str, Callable[[int, list[int]], bool]] = {
+    "lt": lambda unit, values: unit < values[0],
+    "lt-eq": lambda unit, values: unit <= values[0],
+    "gt": lambda unit, values: unit > values[0],
+    "gt-eq": lambda unit, values: unit >= values[0],
+    "eq": lambda unit, values: unit == values[0],
+    "not-eq": lambda unit, values: unit != values[0],
+    "in": lambda unit, values: unit in values,
+    "not-in": lambda unit, values: unit not in values,
+}
+
+
+@pytest.mark.parametrize("operation", _COMPARE)
+@pytest.mark.parametrize("name", ["year", "month", "day", "hour"])
+def test_time_units_of_old_writers_are_found_when_the_unit_itself_is_asked_for(
+    operation: str, name: str
+) -> None:
+    """Before 1970 they stored the unit after the right one."""
+    metadata = new_metadata({"a": "timestamp"}, [("a", name)])
+    units = range(-4, 5)
+    decided = 0
+    for values in ([first, second] for first in units for second in units):
+        literal = {"values": values} if operation in ("in", "not-in") else {"value": values[0]}
+        term = {"type": "transform", "transform": name, "term": "a"}
+        asked = matcher(metadata, {"type": operation, "term": term, **literal})
+        for unit in units:
+            for stored in {unit, unit + 1} if unit < 0 else {unit}:
+                matches, residual = _COMPARE[operation](unit, values), asked.file_residual(_of_unit(stored))
+                assert residual is not None or not matches, (values, unit, stored)
+                assert residual != TRUE or matches, (values, unit, stored)
+                decided += residual is None or residual == TRUE
+    assert decided > 300
+
+
+def _of_unit(stored: int) -> DataFile:
+    return new_file(partition=(stored,))
 
 
 def manifest_of(**summary: Any) -> ManifestFile:
