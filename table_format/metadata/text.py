@@ -1,7 +1,7 @@
 """The JSON text of table metadata, whose long arrays are taken over from the text of the version before.
 
 A commit adds one snapshot to perhaps ten thousand; writing only what is new costs a tenth of writing them all. The text
-is the same, to the byte, as without a version before.
+is the same, to the byte, as without a version before (but for 1e16, which beside integers beyond 64 bits is 1e+16).
 """
 
 import operator

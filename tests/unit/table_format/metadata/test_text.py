@@ -6,7 +6,9 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from table_format.metadata import jsontext
+from table_format.metadata import jsontext, updates
+from table_format.metadata.create import new_table
+from table_format.metadata.document import TableMetadata
 from table_format.metadata.text import MetadataText, text_of
 
 
@@ -86,3 +88,63 @@ def test_any_history_gives_the_text_written_anew(count: int, steps: list[tuple[i
         text = text_of(document, text)
         assert text.raw == text_of(document).raw
         assert jsontext.loads(text.raw) == document
+
+
+def long_table(count: int) -> TableMetadata:
+    """A table with that many snapshots."""
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "type": "long", "required": False}]}
+    metadata = new_table(
+        schema=schema,
+        partition_spec=None,
+        write_order=None,
+        properties={},
+        location="file:///b/t",
+        uuid="0190a0b0-0000-7000-8000-000000000001",
+        now_ms=1,
+    )
+    for number in range(1, count + 1):
+        metadata = changed(metadata, appended(number))
+    return metadata
+
+
+def appended(number: int, ref: str = "main") -> list[dict[str, Any]]:
+    snapshot = {
+        "snapshot-id": number,
+        "sequence-number": number,
+        "timestamp-ms": number,
+        "manifest-list": f"file:///b/t/metadata/{number}.avro",
+        "summary": {"operation": "append", "é": "],["},
+    }
+    named = {"action": "set-snapshot-ref", "ref-name": ref, "type": "branch", "snapshot-id": number}
+    return [{"action": "add-snapshot", "snapshot": snapshot}, named]
+
+
+def changed(metadata: TableMetadata, changes: list[dict[str, Any]]) -> TableMetadata:
+    return updates.apply(
+        metadata, changes, now_ms=metadata.last_updated_ms + 1, previous_location="file:///b/m"
+    )
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.tuples(st.sampled_from(["append", "branch", "expire", "back", "set"]), st.integers(0, 63)))
+)
+def test_commits_leave_the_version_before_alone_and_give_the_text_written_anew(
+    steps: list[tuple[str, int]],
+) -> None:
+    metadata = long_table(52)
+    text = text_of(metadata.document)
+    for number, (kind, which) in enumerate(steps, start=1_000):
+        ids = [snapshot["snapshot-id"] for snapshot in metadata.snapshots]
+        chosen = ids[which % len(ids)] if ids else number
+        changes = {
+            "append": appended(number),
+            "branch": appended(number, ref="b"),
+            "expire": [{"action": "remove-snapshots", "snapshot-ids": [chosen]}],
+            "set": [{"action": "set-properties", "updates": {"snapshots": str(which)}}],
+        }
+        back = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": chosen}
+        metadata = changed(metadata, changes.get(kind, [back] if ids else []))
+        assert jsontext.dumps(text.document) == text.raw
+        text = text_of(metadata.document, text)
+        assert text.raw == jsontext.dumps(metadata.document)
