@@ -104,6 +104,10 @@ def _stricter(commit: list[JsonObject], our: Refused, both: bool) -> str | None:
     defaults = sum(update["action"].startswith("set-default") for update in commit)
     if "to unknown" in our.why and (both or defaults > 1):
         return "Java looks whether the default is there when all is done, we look at each"
+    if "to unknown" in our.why and _takes_what_it_removed(commit):
+        return (
+            "Java makes a schema or spec current that the commit removed before: nobody can read that table"
+        )
     if "Cannot change the initial-default" in our.why:
         return "the specification forbids it: rows that are there would change"
     if "Cannot add redundant partition" in our.why:
@@ -111,6 +115,22 @@ def _stricter(commit: list[JsonObject], our: Refused, both: bool) -> str | None:
     if "'decimal(3, 4)'" in our.why:
         return "no file format holds a decimal with more digits after the point than digits"
     return None
+
+
+def _takes_what_it_removed(commit: list[JsonObject]) -> bool:
+    schemas: set[int] = set()
+    specs: set[int] = set()
+    for update in commit:
+        match update["action"]:
+            case "remove-schemas":
+                schemas |= {-1, *update["schema-ids"]}  # -1: the last one added may be gone too
+            case "remove-partition-specs":
+                specs |= {-1, *update["spec-ids"]}
+            case "set-current-schema" if update["schema-id"] in schemas:
+                return True
+            case "set-default-spec" if update["spec-id"] in specs:
+                return True
+    return False
 
 
 def _specs(commit: list[JsonObject]) -> list[JsonObject]:
