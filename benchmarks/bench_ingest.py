@@ -3,9 +3,9 @@
 `python -m benchmarks.bench_ingest [RECORDS]`; with Kafka and a catalog: `bench_ingest_kafka`.
 """
 
+import argparse
 import gc
 import io
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -97,7 +97,11 @@ def decode_and_bind(lab: Lab, messages: Sequence[FakeMessage]) -> float:
 
 
 def main() -> None:
-    records = int(sys.argv[1]) if len(sys.argv) > 1 else 200_000
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "records", nargs="?", type=int, default=200_000, help="how many (default: %(default)s)"
+    )
+    records: int = parser.parse_args().records
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     measure("json, inferred", Lab(), orjson.dumps, records)
     typed = {"schema": {"columns": {"time_hour": "timestamptz"}}, "partition.by": "month(time_hour)"}

@@ -4,6 +4,7 @@
 the start of the process to its end, so its start-up (about a second) is in it.
 """
 
+import argparse
 import os
 import subprocess
 import sys
@@ -27,7 +28,11 @@ PARTITIONS = 4
 
 def main() -> None:
     """Measure and print."""
-    records = int(sys.argv[1]) if len(sys.argv) > 1 else 500_000
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "records", nargs="?", type=int, default=500_000, help="how many (default: %(default)s)"
+    )
+    records: int = parser.parse_args().records
     grid = Table(
         title=f"{records:,} JSON records of 19 fields, {PARTITIONS} partitions, to a committed table"
     )

@@ -14,6 +14,7 @@ from apscheduler.triggers.interval import IntervalTrigger
 
 from maintenance.ports import JobQueue, PolicySource
 from table_format.clock import Clock
+from table_format.errors import log_fields
 
 _log = structlog.get_logger(__name__)
 
@@ -69,4 +70,4 @@ class Scheduler:
         try:
             await self.tick()
         except Exception as error:  # noqa: BLE001 - a loop top: the next tick may find the database again
-            _log.warning("maintenance.tick_failed", error=str(error), exc_info=True)
+            _log.warning("maintenance.tick_failed", **log_fields(error))

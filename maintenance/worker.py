@@ -22,7 +22,7 @@ from maintenance.purge.job import run as run_purge
 from maintenance.report import Report
 from table_format.catalog import TableCatalog
 from table_format.clock import Clock, Ids
-from table_format.errors import CommitFailed, Kind, TableFormatError
+from table_format.errors import CommitFailed, Kind, TableFormatError, log_fields
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 
@@ -167,7 +167,7 @@ class Worker:
             try:
                 busy = await self._next(stop, limiter)
             except Exception as error:  # noqa: BLE001 - a loop top: the queue may be away for a while
-                _log.warning("maintenance.claim_failed", error=str(error), exc_info=True)
+                _log.warning("maintenance.claim_failed", **log_fields(error))
                 busy = False
             if not busy:
                 with anyio.move_on_after(self._settings.poll_seconds):

@@ -173,3 +173,13 @@ class Internal(TableFormatError):
     """An invariant of ours is broken."""
 
     kind = Kind.INTERNAL
+
+
+def log_fields(error: Exception) -> dict[str, object]:
+    """What a line of the log says of an error.
+
+    What is away is told in one line with its cause, as it comes again with every try; all else with its traceback.
+    """
+    if not isinstance(error, Unavailable):
+        return {"error": str(error), "exc_info": error}
+    return {"error": error.message, "cause": repr(error.__cause__) if error.__cause__ is not None else None}

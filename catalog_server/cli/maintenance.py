@@ -109,10 +109,15 @@ def jobs(
         print_json(found)
         return
     rows = [
-        [job["id"], job["kind"], shown_name(job["namespace"], job["table"]), job["state"], _outcome(job)]
+        [job["id"], _kind(job), shown_name(job["namespace"], job["table"]), job["state"], _outcome(job)]
         for job in found
     ]
     print_table("Jobs", ["id", "kind", "table", "state", "outcome"], rows)
+
+
+def _kind(job: JsonObject) -> str:
+    """Its kind, and whether it was a plan only, which changed nothing."""
+    return f"{job['kind']} (plan)" if job["dryRun"] else str(job["kind"])
 
 
 def _request(client: ManagementClient, bucket: str, table: str, kind: str, *, dry_run: bool) -> JsonObject:

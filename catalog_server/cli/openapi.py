@@ -10,7 +10,7 @@ import typer
 
 from catalog_server.api.iceberg.router import describe
 from catalog_server.api.management.router import describe_api
-from catalog_server.cli.output import Failed, print_json
+from catalog_server.cli.output import Failed, print_line
 from table_format.jsontypes import JsonObject
 
 openapi = typer.Typer(no_args_is_help=True, help="The OpenAPI documents of the APIs.")
@@ -48,7 +48,7 @@ def export(
 ) -> None:
     """Write the OpenAPI documents as JSON."""
     if path is None:
-        print_json(_DOCUMENTS[api]())
+        print_line(_text(api).decode())
     elif path.is_dir():
         for each in Api:
             _write(path / f"{each}.json", each)
@@ -57,8 +57,12 @@ def export(
 
 
 def _write(path: Path, api: Api) -> None:
-    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
     try:
-        path.write_bytes(orjson.dumps(_DOCUMENTS[api](), option=options))
+        path.write_bytes(_text(api) + b"\n")
     except OSError as error:
         raise Failed(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _text(api: Api) -> bytes:
+    """The same wherever it goes, so that it can be compared."""
+    return orjson.dumps(_DOCUMENTS[api](), option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)

@@ -28,6 +28,9 @@ __all__ = ["ReportLimits", "ReportRow", "ReportService"]
 
 _log = structlog.get_logger(__name__)
 
+# Those of the specification. Others are kept too, and listed where no type is asked for.
+REPORT_TYPES = ("scan-report", "commit-report")
+
 _PAUSE_SECONDS = 1.0
 _MOST_WAITING_BYTES = 8 << 20
 _BATCH = 500  # reports per unit of work: other writes wait behind it
@@ -96,8 +99,10 @@ class ReportService:
 
         Raises:
             NoSuchTable: there is no such table.
-            Invalid: the page request is wrong.
+            Invalid: the type is unknown, or the page request is wrong.
         """
+        if report_type is not None and report_type not in REPORT_TYPES:
+            raise Invalid(f"unknown report type {report_type!r}: use one of {', '.join(REPORT_TYPES)}")
         row = await self._tables.row(principal, bucket, ident)
         await self.flush()
 

@@ -63,7 +63,23 @@ def test_reports_are_given_back_newest_first_as_they_were_sent(http: Http, catal
     assert ids == sorted(ids, reverse=True)
     only = http.get(stored(levels), params={"type": "commit-report"}).json()["reports"]
     assert [row["report"] for row in only] == [COMMIT]
-    assert http.get(stored(levels), params={"type": "none-such"}).json()["reports"] == []
+
+
+def test_a_list_of_reports_of_an_unknown_type_is_refused_and_names_the_known(
+    http: Http, catalog: Catalog
+) -> None:
+    levels, _ = catalog.new_table()
+    answer = http.get(stored(levels), params={"type": "zzz"})
+    assert answer.status_code == 400
+    assert answer.json()["detail"] == "unknown report type 'zzz': use one of scan-report, commit-report"
+
+
+def test_a_report_of_a_type_that_nobody_knows_is_taken_as_javas_catalog_takes_it(
+    http: Http, catalog: Catalog
+) -> None:
+    levels, _ = catalog.new_table()
+    assert http.post(f"{catalog.table(levels, 't')}/metrics", json={"report-type": "x"}).status_code == 204
+    assert [row["type"] for row in http.get(stored(levels)).json()["reports"]] == ["x"]
 
 
 def test_pages_of_reports_neither_repeat_nor_skip_while_more_come(http: Http, catalog: Catalog) -> None:

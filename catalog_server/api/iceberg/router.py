@@ -35,7 +35,7 @@ from catalog_server.api.iceberg.openapi.document import document
 from catalog_server.api.iceberg.wire import Query
 from catalog_server.api.rawpath import RawNames
 from catalog_server.bootstrap import Platform
-from table_format.errors import NotFound, TableFormatError, Unavailable
+from table_format.errors import NotFound, TableFormatError, log_fields
 from table_format.jsontypes import JsonObject
 
 _log = structlog.get_logger(__name__)
@@ -224,9 +224,7 @@ async def _guarded(request: Request, answer: Awaitable[Response]) -> Response:
         response = answer_to(error)
         if response.status_code >= 500:
             # What is refused under load must stay cheap: a traceback costs more than the request.
-            trace = None if isinstance(error, Unavailable) else error
-            cause = repr(error.__cause__) if error.__cause__ is not None else None
-            _log.warning("request_failed", error=error.message, kind=error.kind, cause=cause, exc_info=trace)
+            _log.warning("request_failed", kind=error.kind, **log_fields(error))
         return response
     except ClientDisconnect:
         return envelope(400, "BadRequestException", "The client went away before its request was read")

@@ -66,7 +66,7 @@ def install(app: FastAPI) -> None:
     async def ours(_: Request, error: errors.TableFormatError) -> Response:
         status = _EXCEPTIONS.get(type(error), _STATUS[error.kind])
         if status >= 500:
-            _log.warning("request_failed", error=error.message, kind=error.kind, exc_info=error)
+            _log.warning("request_failed", kind=error.kind, **errors.log_fields(error))
         headers = {"Retry-After": "1"} if isinstance(error, errors.Unavailable) else None
         return problem(status, error.kind, error.message, headers)
 

@@ -34,7 +34,7 @@ async def list_metrics_reports(
     table: TableName,
     page: OnePage,
     report_type: Annotated[
-        str | None, Query(alias="type", description="scan-report or commit-report; both when not given.")
+        str | None, Query(alias="type", description="scan-report or commit-report; all when not given.")
     ] = None,
 ) -> Response:
     """The reports that clients sent after scans and commits of one table, newest first."""

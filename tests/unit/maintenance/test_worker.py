@@ -4,6 +4,7 @@ import threading
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from maintenance.ports import JobKind, NewJob
 from maintenance.report import Outcome, Report, nothing
@@ -42,6 +43,12 @@ def worker(queue, clock, runner, **changes):
     return Worker(
         queue, surroundings, clock, CountingIds(), settings(**changes), dict.fromkeys(JobKind, runner)
     )
+
+
+def away(message):
+    error = Unavailable(message)
+    error.__cause__ = OSError("refused")
+    return error
 
 
 def test_every_kind_has_a_runner():
@@ -271,7 +278,7 @@ async def test_a_queue_that_is_away_for_a_while_does_not_end_the_worker():
     await queue.enqueue(new())
     stop = anyio.Event()
     claim = queue.claim
-    troubles = [Unavailable("away"), Unavailable("away")]
+    troubles = [ValueError("odd"), away("gone"), Unavailable("away")]
 
     async def shaky(*args):
         if troubles:
@@ -283,12 +290,20 @@ async def test_a_queue_that_is_away_for_a_while_does_not_end_the_worker():
     def runner(ctx, job):
         return nothing("ran")
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(worker(queue, clock, runner).run, stop)
-        with anyio.fail_after(5):
-            while queue.rows[0].state != "succeeded":
-                await anyio.sleep(0.01)
-        stop.set()
+    with capture_logs() as logs:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(worker(queue, clock, runner).run, stop)
+            with anyio.fail_after(5):
+                while queue.rows[0].state != "succeeded":
+                    await anyio.sleep(0.01)
+            stop.set()
+    # What is away is told in one line at each try; what nobody expected with its traceback.
+    told = [line for line in logs if line["event"] == "maintenance.claim_failed"]
+    assert [(line["error"], line.get("cause"), "exc_info" in line) for line in told] == [
+        ("away", None, False),
+        ("gone", "OSError('refused')", False),
+        ("odd", None, True),
+    ]
 
 
 def test_a_leased_context_passes_everything_through():
@@ -347,7 +362,7 @@ async def test_the_scheduler_ticks_at_once_and_again_and_survives_a_bad_tick():
     clock = SystemClock()
     queue = FakeQueue(clock)
     source = Source(new())
-    troubles = [Unavailable("away")]
+    troubles = [away("gone")]
     due = source.due
 
     async def shaky(now_ms):
@@ -358,10 +373,19 @@ async def test_the_scheduler_ticks_at_once_and_again_and_survives_a_bad_tick():
 
     source.due = shaky
     stop = anyio.Event()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(Scheduler(source, queue, clock, 0.05).run, stop)
-        with anyio.fail_after(5):
-            while len(source.asked) < 3:
-                await anyio.sleep(0.01)
-        stop.set()
+    with capture_logs() as logs:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(Scheduler(source, queue, clock, 0.05).run, stop)
+            with anyio.fail_after(5):
+                while len(source.asked) < 3:
+                    await anyio.sleep(0.01)
+            stop.set()
     assert len(queue.rows) == 1
+    assert [line for line in logs if line["event"] == "maintenance.tick_failed"] == [
+        {
+            "event": "maintenance.tick_failed",
+            "log_level": "warning",
+            "error": "gone",
+            "cause": "OSError('refused')",
+        }
+    ]
