@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from catalog_server.services.buckets import BucketService
 from catalog_server.services.commits import CommitLimits, CommitService
 from catalog_server.services.content_limits import ContentLimits
@@ -19,6 +21,7 @@ from catalog_server.services.documents import DocumentCache, FileBounds
 from catalog_server.services.idempotency import IdempotencyService
 from catalog_server.services.job_context import DatabaseJobContext, DatabaseUnreferencedLog
 from catalog_server.services.jobs import JobService
+from catalog_server.services.locations import three_slashes
 from catalog_server.services.metadata_files import MetadataFiles
 from catalog_server.services.namespaces import NamespaceService
 from catalog_server.services.plan_places import PlanPlaces
@@ -37,10 +40,11 @@ from catalog_server.settings import Settings, StartError
 from catalog_server.store.engine import Database, choose
 from maintenance.ports import Job, JobSettings
 from table_format.clock import Clock, Ids, SystemClock, SystemIds
-from table_format.errors import AlreadyExists, Invalid, NoSuchWarehouse
+from table_format.errors import AlreadyExists, Invalid, NoSuchWarehouse, Unsupported
 from table_format.io import resolve
 from table_format.io.store import ObjectStore
 
+_log = structlog.get_logger(__name__)
 _STORAGE_THREADS = 32
 _MINUTE_MS = 60_000
 _DAY_MS = 86_400_000
@@ -86,6 +90,38 @@ class Platform:
         check_writable(self.settings.server.data_dir)
         await self.database.start()
         await self._make_default_bucket()
+
+    async def warn_of_moved(self) -> None:
+        """Log a warning for each bucket whose directory is not where the database says."""
+        for bucket in await self.buckets.without_directory(self._default_location()):
+            _log.warning(
+                "bucket-directory-missing",
+                bucket=bucket.name,
+                location=bucket.location,
+                detail="its tables can not be read and new ones are written there all the same: "
+                "bring the files back to that path",
+            )
+
+    async def migrate(self) -> str | None:
+        """Open the database and bring it up to date, nothing else; the revision it had, None when it is new.
+
+        Raises:
+            StartError: one line that says what is wrong.
+        """
+        if not self.settings.database.url.get_secret_value():
+            check_writable(self.settings.server.data_dir)
+        return await self.database.start()
+
+    async def join(self) -> None:
+        """Open the database of a server that is there already, beside it: no bucket is made.
+
+        Raises:
+            StartError: one line that says what is wrong.
+        """
+        location = self.settings.database_location
+        if isinstance(location, Path) and not location.exists():
+            raise StartError(f"no database at {location}: `frazil serve` makes one; see --data-dir")
+        await self.database.start()
 
     async def close(self) -> None:
         """Finish the commits in flight and close everything."""
@@ -135,11 +171,12 @@ class Platform:
         try:
             await self.buckets.get(SYSTEM, name)
         except NoSuchWarehouse:
-            location = self.settings.storage.default_bucket_location or _uri(
-                self.settings.server.data_dir / "warehouse"
-            )
+            location = self._default_location()
             try:
+                self.stores.store_for(three_slashes(location))
                 await self.buckets.create(SYSTEM, name, location=location)
+            except Unsupported as error:
+                raise StartError(f"setting storage.default_bucket_location: {error.message}") from None
             except Invalid as error:
                 raise StartError(
                     f"the default bucket can not be made: {error.message}; choose another data directory "
@@ -148,6 +185,10 @@ class Platform:
             except AlreadyExists as error:
                 # Another process that starts at the same time may have made it: then it is there now.
                 await self._must_exist(name, error)
+
+    def _default_location(self) -> str:
+        given = self.settings.storage.default_bucket_location
+        return given or _uri(self.settings.server.data_dir / "warehouse")
 
     async def _must_exist(self, name: str, error: AlreadyExists) -> None:
         try:

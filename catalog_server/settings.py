@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, Field, SecretStr, TypeAdapter, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from catalog_server.limits import Group, LimitSettings, ReportSettings
 
 ENV_PREFIX = "FRAZIL_"
 NESTED = "__"
@@ -30,10 +32,6 @@ class SettingsError(StartError):
     """A setting is unknown or has an impossible value."""
 
 
-class _Group(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class PostgresUrl:
     """Where a PostgreSQL database is; shown without the password."""
@@ -47,7 +45,7 @@ class PostgresUrl:
         return self.label
 
 
-class ServerSettings(_Group):
+class ServerSettings(Group):
     """Where the server listens and keeps its own files."""
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
@@ -67,7 +65,7 @@ class ServerSettings(_Group):
     )
 
 
-class DatabaseSettings(_Group):
+class DatabaseSettings(Group):
     """The database with the table pointers."""
 
     url: SecretStr = Field(
@@ -102,7 +100,7 @@ class DatabaseSettings(_Group):
     )
 
 
-class StorageSettings(_Group):
+class StorageSettings(Group):
     """Where tables lie."""
 
     default_bucket: str = Field(
@@ -117,7 +115,7 @@ class StorageSettings(_Group):
     )
 
 
-class IcebergSettings(_Group):
+class IcebergSettings(Group):
     """How the Iceberg API presents itself to its clients."""
 
     namespace_separator: str = Field(
@@ -132,7 +130,7 @@ class IcebergSettings(_Group):
         return unquote(self.namespace_separator)
 
 
-class MaintenanceSettings(_Group):
+class MaintenanceSettings(Group):
     """Built-in maintenance of the tables."""
 
     enabled: bool = Field(True, description="Whether `serve` runs a maintenance worker beside the API.")
@@ -149,7 +147,7 @@ class MaintenanceSettings(_Group):
     concurrency: int = Field(1, ge=1, le=64, description="Jobs that one worker runs at the same time.")
 
 
-class PlanningSettings(_Group):
+class PlanningSettings(Group):
     """Scan planning on the server, for clients that ask for it."""
 
     processes: int = Field(
@@ -178,91 +176,7 @@ class PlanningSettings(_Group):
     idle_seconds: float = Field(60.0, gt=0, description="Planning processes end when idle for that long.")
 
 
-class LimitSettings(_Group):
-    """Bounds on requests and memory."""
-
-    max_body_mb: int = Field(32, ge=1, description="Largest request body in MiB.")
-    max_body_values: int = Field(
-        1_000_000, ge=1_000, description="Most values (members, elements) in the JSON of one request body."
-    )
-    max_metadata_mb: int = Field(
-        512, ge=1, description="Largest table metadata file that is read or written, in MiB."
-    )
-    max_register_mb: int = Field(
-        64,
-        ge=1,
-        description="Largest metadata file that is registered, in MiB, before and after decompression.",
-    )
-    max_register_values: int = Field(
-        4_000_000, ge=1_000, description="Most values in the JSON of a metadata file that is registered."
-    )
-    max_columns: int = Field(
-        10_000, ge=1, description="Most columns of one schema, those inside of others counted."
-    )
-    max_properties: int = Field(10_000, ge=1, description="Most properties of one table, view or namespace.")
-    max_text_kb: int = Field(
-        2_048, ge=1, description="Longest property, column comment or view text, in KiB of UTF-8."
-    )
-    document_cache_mb: int = Field(
-        64, ge=0, description="Memory for table metadata kept between requests, in MiB."
-    )
-    commit_attempts: int = Field(
-        4, ge=1, description="How often a commit that lost the race is tried again before answering 409."
-    )
-    commit_queue: int = Field(
-        256, ge=1, description="Commits that may wait for one table; beyond that they are answered 503."
-    )
-    turn_wait_seconds: float = Field(
-        3.0,
-        ge=0,
-        le=30,
-        description="Longest that a load waits for its client's turn to commit, on a table with conflicting commits; "
-        "0: nobody waits.",
-    )
-    idempotency_minutes: int = Field(
-        30,
-        ge=1,
-        le=44_640,
-        description="How long a client may repeat a request with its Idempotency-Key (told in /v1/config).",
-    )
-
-    @property
-    def max_body_bytes(self) -> int:
-        """`max_body_mb` in bytes."""
-        return self.max_body_mb << 20
-
-    @property
-    def max_register_bytes(self) -> int:
-        """`max_register_mb` in bytes, never above `max_metadata_bytes`: what is registered will be read again."""
-        return min(self.max_register_mb << 20, self.max_metadata_bytes)
-
-    @property
-    def max_text_bytes(self) -> int:
-        """`max_text_kb` in bytes."""
-        return self.max_text_kb << 10
-
-    @property
-    def max_metadata_bytes(self) -> int:
-        """`max_metadata_mb` in bytes."""
-        return self.max_metadata_mb << 20
-
-    @property
-    def document_cache_bytes(self) -> int:
-        """`document_cache_mb` in bytes."""
-        return self.document_cache_mb << 20
-
-
-class ReportSettings(_Group):
-    """Metrics reports that clients send after scans and commits."""
-
-    per_table: int = Field(
-        1000, ge=0, le=1_000_000, description="Newest metrics reports kept of each table; 0 keeps none."
-    )
-    days: int = Field(7, ge=1, le=3650, description="How long metrics reports are kept.")
-    max_kb: int = Field(64, ge=1, le=1024, description="Largest metrics report in KiB.")
-
-
-class TelemetrySettings(_Group):
+class TelemetrySettings(Group):
     """Logs."""
 
     log_level: str = Field(
@@ -320,7 +234,12 @@ class Settings(BaseSettings):
             return self.server.data_dir / "frazil.db"
         for prefix in ("sqlite+aiosqlite:///", "sqlite:///"):
             if url.startswith(prefix) and len(url) > len(prefix):
-                return Path(url.removeprefix(prefix))
+                path = Path(url.removeprefix(prefix))
+                if not path.is_absolute():
+                    raise SettingsError(
+                        f"setting database.url: write the absolute path of the file, {prefix}/directory/{path}"
+                    )
+                return path
         for prefix in ("postgresql+asyncpg://", "postgresql://", "postgres://"):
             if url.startswith(prefix):
                 return _postgres(url.removeprefix(prefix))
@@ -427,10 +346,21 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Any, st
             # A map of its own keys; the case of a key counts, and a dot is written as an underscore elsewhere.
             key = variable[len(ENV_PREFIX) :].split(NESTED, 2)[2]
             maps.setdefault("storage.properties", ({}, variable))[0][key] = text
+        elif name == "storage.properties":
+            maps.setdefault(name, ({}, variable))[0].update(_texts(text, variable))
         else:
             yield name, text, variable
     for name, (mapping, variable) in maps.items():
         yield name, mapping, variable
+
+
+def _texts(text: str, variable: str) -> dict[str, str]:
+    try:
+        return TypeAdapter(dict[str, str]).validate_json(text, strict=True)
+    except ValidationError:  # its message is not for people, and the text may hold credentials
+        raise SettingsError(
+            f'environment variable {variable} must be a JSON object of texts: {{"key": "value"}}'
+        ) from None
 
 
 def _require_known(name: str, known: Mapping[str, Any], where: str) -> None:

@@ -179,6 +179,7 @@ async def _check_start(settings: Settings) -> None:
     """Migrate, make the default bucket and find what is wrong once, before several processes do."""
     platform = build(settings)
     await platform.start()
+    await platform.warn_of_moved()
     await platform.close()
 
 
@@ -194,6 +195,8 @@ async def _answer(
     platform = build(settings)
     await platform.start()
     try:
+        if not until_stdin_ends:  # the parent of several has told already
+            await platform.warn_of_moved()
         config = uvicorn.Config(
             create_app(platform),
             http=bounded(settings.server.head_seconds, settings.server.body_seconds),  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ def worker(data_dir: DataDir = None, config: Config = None, until_stdin_ends: Un
 
 async def _work(settings: Settings, *, until_stdin_ends: bool) -> None:
     platform = build(settings)
-    await platform.start()
+    await platform.join()
     try:
         stop = anyio.Event()
         loop = asyncio.get_running_loop()

@@ -1,10 +1,10 @@
 """Table buckets: create, get, list. Two buckets never lie inside each other."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection
 
-from catalog_server.services import locations, names, paging
+from catalog_server.services import local_places, locations, names, paging
 from catalog_server.services.principals import Principal
 from catalog_server.store import buckets as rows
 from catalog_server.store.buckets import BucketRow
@@ -46,6 +46,14 @@ class BucketService:
 
         return await paging.paged(page, "buckets", fetch, lambda row: (row.name,))
 
+    async def without_directory(self, fresh: str) -> Sequence[BucketRow]:
+        """Buckets on the local disk whose directory is not there: the disk is not mounted, or the files were moved.
+
+        A bucket gets its directory with its first table: an empty one at `fresh`, where a new server would make
+        it today, is in order without.
+        """
+        return await self._database.read(_without_directory, fresh)
+
     async def create(
         self,
         principal: Principal,
@@ -64,6 +72,18 @@ class BucketService:
         at = strip_slash(locations.three_slashes(location or join(self._root, name)))
         locations.check_text(at)
         return await self._database.write(_create, name, at, dict(properties or {}), self._clock.now_ms())
+
+
+def _without_directory(connection: Connection, fresh: str) -> Sequence[BucketRow]:
+    return [
+        bucket
+        for bucket in rows.page(connection, None, None)
+        if local_places.is_missing(bucket.location)
+        and (
+            bucket.location != strip_slash(locations.three_slashes(fresh))
+            or rows.in_use(connection, bucket.id)
+        )
+    ]
 
 
 def _create(

@@ -30,6 +30,11 @@ def refuse_links(bucket_location: str, places: Iterable[str]) -> None:
         plain.add(parent)
 
 
+def is_missing(location: str) -> bool:
+    """Whether the location is a directory of the local disk that is not there."""
+    return location.startswith("file:") and not os.path.isdir(local_path(location))
+
+
 def make_table_directories(location: str) -> None:
     """Make the directories that some engines expect to find.
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select
+from sqlalchemy import Connection, Row, exists, insert, or_, select
 
-from catalog_server.store.schema import buckets
+from catalog_server.store.schema import buckets, tables, views
 from table_format.errors import AlreadyExists, NoSuchWarehouse
 
 
@@ -45,6 +45,14 @@ def page(connection: Connection, after: tuple[str, ...] | None, limit: int | Non
     if after is not None:
         query = query.where(buckets.c.name > after[0])
     return [_bucket(row) for row in connection.execute(query)]
+
+
+def in_use(connection: Connection, bucket_id: int) -> bool:
+    """Whether the bucket has a table or view."""
+    query = select(
+        or_(exists().where(tables.c.bucket_id == bucket_id), exists().where(views.c.bucket_id == bucket_id))
+    )
+    return bool(connection.execute(query).scalar_one())
 
 
 def create(

@@ -22,8 +22,8 @@ T = TypeVar("T")
 class Database(Protocol):
     """Reads and all-or-nothing writes; several processes may have it open."""
 
-    async def start(self) -> None:
-        """Bring the database to this program's revision and open it.
+    async def start(self) -> str | None:
+        """Bring the database to this program's revision and open it; the revision it had, None when it is new.
 
         Raises:
             DatabaseTooNew: a newer program has written it.

@@ -26,8 +26,8 @@ def scripts() -> Path:
     return _INSIDE_PACKAGE if _INSIDE_PACKAGE.is_dir() else _IN_SOURCE_TREE
 
 
-def upgrade(engine: Engine, path: Path) -> None:
-    """Apply the migrations that are missing to an SQLite file.
+def upgrade(engine: Engine, path: Path) -> str | None:
+    """Apply the migrations that are missing to an SQLite file; the revision it had, None when it is new.
 
     Raises:
         DatabaseTooNew: the database has an unknown revision.
@@ -37,18 +37,20 @@ def upgrade(engine: Engine, path: Path) -> None:
         engine.connect() as connection,
         connection.begin(),
     ):
-        bring_up_to_date(connection, str(path))
+        return bring_up_to_date(connection, str(path))
 
 
-def bring_up_to_date(connection: Connection, name: str) -> None:
+def bring_up_to_date(connection: Connection, name: str) -> str | None:
     """Apply the migrations that are missing, in the transaction of the connection, which no other process is in.
+
+    Returns the revision that the database had before; None: it was empty.
 
     Raises:
         DatabaseTooNew: the database has an unknown revision.
     """
     current = revision(connection)
     if current == schema.REVISION:
-        return
+        return current
     # Alembic takes a third of a second to import, and most starts have nothing to migrate.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
@@ -64,6 +66,7 @@ def bring_up_to_date(connection: Connection, name: str) -> None:
         )
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
+    return current
 
 
 def revision(connection: Connection) -> str | None:

@@ -62,8 +62,8 @@ class PostgresDatabase:
         self._thread = 0
         self._running: set[asyncio.Task[Any]] = set()
 
-    async def start(self) -> None:
-        """Bring the database to this program's revision and open it.
+    async def start(self) -> str | None:
+        """Bring the database to this program's revision and open it; the revision it had, None when it is new.
 
         Raises:
             DatabaseTooNew: a newer program has written it.
@@ -71,7 +71,7 @@ class PostgresDatabase:
         """
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         try:
-            await self._migrate()
+            found = await self._migrate()
             self._hot = await asyncpg.create_pool(
                 min_size=1,
                 max_size=self._settings.hot_pool_size,
@@ -90,6 +90,7 @@ class PostgresDatabase:
             pool_timeout=self._settings.acquire_timeout_seconds,
             pool_reset_on_return=None,
         )
+        return found
 
     async def close(self) -> None:
         """Finish the units that run, then close every connection."""
@@ -325,7 +326,7 @@ class PostgresDatabase:
         await connection.execute(_BE_DURABLE)
         return connection
 
-    async def _migrate(self) -> None:
+    async def _migrate(self) -> str | None:
         options = {**self._connect_options, "command_timeout": None}
         # However long the migrations take, also those of another process that is a little ahead.
         patient = {"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0"}
@@ -341,8 +342,9 @@ class PostgresDatabase:
             driver = await _driver(connection)
             await self._check_server(driver)
             await driver.execute(f"BEGIN; SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
-            await connection.run_sync(migrate.bring_up_to_date, self.label)
+            found = await connection.run_sync(migrate.bring_up_to_date, self.label)
             await driver.execute("COMMIT")
+        return found
 
     async def _check_server(self, driver: Any) -> None:
         version, encoding = await driver.fetchrow(

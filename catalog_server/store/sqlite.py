@@ -45,25 +45,27 @@ class SqliteDatabase:
         self._writer = Writer(self.writer_engine, max_batch=max_batch, max_queued=max_queued_writes)
         self._hot: sqlite3.Connection | None = None
 
-    async def start(self) -> None:
-        """Bring the database to this program's revision and open it.
+    async def start(self) -> str | None:
+        """Bring the database to this program's revision and open it; the revision it had, None when it is new.
 
         Raises:
             DatabaseTooNew: a newer program has written it.
             StartError: it can not be opened.
         """
-        await asyncio.to_thread(self._open)
+        found = await asyncio.to_thread(self._open)
         self._writer.start()
+        return found
 
-    def _open(self) -> None:
+    def _open(self) -> str | None:
         try:
-            migrate.upgrade(self.writer_engine, self.path)
+            found = migrate.upgrade(self.writer_engine, self.path)
             self._hot = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             self._hot.execute(f"PRAGMA busy_timeout = {self._busy_timeout_ms}")
             self._hot.execute("PRAGMA query_only = ON")
         except (DBAPIError, sqlite3.Error, OSError) as error:
             cause = error.orig if isinstance(error, DBAPIError) else error
             raise StartError(f"database {self.path} can not be opened: {cause}") from error
+        return found
 
     async def close(self) -> None:
         """Finish the writes that wait, then close everything."""

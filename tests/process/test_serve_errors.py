@@ -1,5 +1,6 @@
 """`frazil serve` that cannot start says why in one line and ends with exit code 2."""
 
+import json
 import os
 import socket
 import sqlite3
@@ -8,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.schema import Schema
 
 from tests.process.servers import run_frazil, serving
 
@@ -89,6 +92,44 @@ def test_an_unknown_setting_is_named(tmp_path: Path) -> None:
     assert_refused(serve(tmp_path, "--config", str(config)), str(config))
     assert_refused(serve(tmp_path, "--config", str(tmp_path / "missing.toml")), "missing.toml")
     assert_refused(serve(tmp_path, FRAZIL_LIMITS__MAX_BODY_MB="x"), "limits.max_body_mb")
+
+
+def test_a_default_bucket_where_no_store_is_known(tmp_path: Path) -> None:
+    name = "FRAZIL_STORAGE__DEFAULT_BUCKET_LOCATION"
+    for workers in ("1", "2"):
+        for scheme in ("s3", "bogus"):
+            result = serve(tmp_path, "--workers", workers, **{name: f"{scheme}://b/x"})
+            assert_refused(result, "storage.default_bucket_location", f"{scheme}://", "file:///")
+    # No bucket was made by those; and one that is there already is not asked about again.
+    with serving(tmp_path):
+        pass
+    with serving(tmp_path, env={name: "s3://b/x"}):
+        pass
+
+
+def test_a_data_directory_that_was_moved_is_told(tmp_path: Path) -> None:
+    def warnings(directory: Path, *arguments: str) -> list[dict[str, str]]:
+        with serving(directory, *arguments) as server:
+            lines = server.log_text().splitlines()
+        (directory / "serve.log").unlink()
+        return [event for event in map(json.loads, lines) if event["event"] == "bucket-directory-missing"]
+
+    assert warnings(tmp_path / "a") == []
+    assert warnings(tmp_path / "a") == []  # nothing is in it yet
+    (tmp_path / "a").rename(tmp_path / "b")
+    for arguments in ((), ("--workers", "2")):
+        (warning,) = warnings(tmp_path / "b", *arguments)
+        assert (warning["level"], warning["bucket"]) == ("warning", "default")
+        assert warning["location"] == f"file://{tmp_path}/a/data/warehouse"
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "b").rename(tmp_path / "a")
+    with serving(tmp_path / "a") as server:
+        load_catalog("c", type="rest", uri=server.iceberg).create_namespace("db")
+        load_catalog("c", type="rest", uri=server.iceberg).create_table("db.t", Schema())
+    (tmp_path / "a" / "serve.log").unlink()
+    assert warnings(tmp_path / "a") == []
+    (tmp_path / "a" / "data" / "warehouse").rename(tmp_path / "warehouse")
+    assert len(warnings(tmp_path / "a")) == 1
 
 
 @pytest.mark.parametrize(

@@ -45,11 +45,29 @@ def test_storage_properties_from_either_place(tmp_path: Path) -> None:
     assert load(config, {}).storage.properties == {"s3.endpoint": "http://x"}
     given = {"FRAZIL_STORAGE__PROPERTIES__s3.endpoint": "http://y", "FRAZIL_STORAGE__PROPERTIES__Key": "v"}
     assert load(None, given).storage.properties == {"s3.endpoint": "http://y", "Key": "v"}
+    given["FRAZIL_STORAGE__PROPERTIES"] = '{"s3.endpoint": "http://z", "s3.Region": "x"}'
+    assert load(None, given).storage.properties == {
+        "s3.endpoint": "http://y",
+        "s3.Region": "x",
+        "Key": "v",
+    }
 
 
 @pytest.mark.parametrize(
     ("environ", "message"),
     [
+        *(
+            ({"FRAZIL_DATABASE__URL": f"{scheme}:///{path}"}, "setting database.url: write the absolute path")
+            for scheme in ("sqlite", "sqlite+aiosqlite")
+            for path in ("rel.db", "./rel.db", ":memory:")
+        ),
+        *(
+            (
+                {"FRAZIL_STORAGE__PROPERTIES": text},
+                "environment variable FRAZIL_STORAGE__PROPERTIES must be a JSON object of texts: ",
+            )
+            for text in ("", "s3.endpoint=secret", '["secret"]', '{"secret": 1}', "null")
+        ),
         (
             {"FRAZIL_SERVER__PROT": "1"},
             (
@@ -141,7 +159,6 @@ def test_variables_of_other_commands_are_left_alone() -> None:
     [
         ("sqlite:////var/x.db", "/var/x.db"),
         ("sqlite+aiosqlite:////var/x.db", "/var/x.db"),
-        ("sqlite:///x.db", "x.db"),
     ],
 )
 def test_the_database_may_lie_elsewhere(url: str, path: str) -> None:

@@ -1,0 +1,93 @@
+"""The settings that bound requests, memory and reports."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Group(BaseModel):
+    """One group of settings: values that never change, and none that is unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class LimitSettings(Group):
+    """Bounds on requests and memory."""
+
+    max_body_mb: int = Field(32, ge=1, description="Largest request body in MiB.")
+    max_body_values: int = Field(
+        1_000_000, ge=1_000, description="Most values (members, elements) in the JSON of one request body."
+    )
+    max_metadata_mb: int = Field(
+        512, ge=1, description="Largest table metadata file that is read or written, in MiB."
+    )
+    max_register_mb: int = Field(
+        64,
+        ge=1,
+        description="Largest metadata file that is registered, in MiB, before and after decompression.",
+    )
+    max_register_values: int = Field(
+        4_000_000, ge=1_000, description="Most values in the JSON of a metadata file that is registered."
+    )
+    max_columns: int = Field(
+        10_000, ge=1, description="Most columns of one schema, those inside of others counted."
+    )
+    max_properties: int = Field(10_000, ge=1, description="Most properties of one table, view or namespace.")
+    max_text_kb: int = Field(
+        2_048, ge=1, description="Longest property, column comment or view text, in KiB of UTF-8."
+    )
+    document_cache_mb: int = Field(
+        64, ge=0, description="Memory for table metadata kept between requests, in MiB."
+    )
+    commit_attempts: int = Field(
+        4, ge=1, description="How often a commit that lost the race is tried again before answering 409."
+    )
+    commit_queue: int = Field(
+        256, ge=1, description="Commits that may wait for one table; beyond that they are answered 503."
+    )
+    turn_wait_seconds: float = Field(
+        3.0,
+        ge=0,
+        le=30,
+        description="Longest that a load waits for its client's turn to commit, on a table with conflicting commits; "
+        "0: nobody waits.",
+    )
+    idempotency_minutes: int = Field(
+        30,
+        ge=1,
+        le=44_640,
+        description="How long a client may repeat a request with its Idempotency-Key (told in /v1/config).",
+    )
+
+    @property
+    def max_body_bytes(self) -> int:
+        """`max_body_mb` in bytes."""
+        return self.max_body_mb << 20
+
+    @property
+    def max_register_bytes(self) -> int:
+        """`max_register_mb` in bytes, never above `max_metadata_bytes`: what is registered will be read again."""
+        return min(self.max_register_mb << 20, self.max_metadata_bytes)
+
+    @property
+    def max_text_bytes(self) -> int:
+        """`max_text_kb` in bytes."""
+        return self.max_text_kb << 10
+
+    @property
+    def max_metadata_bytes(self) -> int:
+        """`max_metadata_mb` in bytes."""
+        return self.max_metadata_mb << 20
+
+    @property
+    def document_cache_bytes(self) -> int:
+        """`document_cache_mb` in bytes."""
+        return self.document_cache_mb << 20
+
+
+class ReportSettings(Group):
+    """Metrics reports that clients send after scans and commits."""
+
+    per_table: int = Field(
+        1000, ge=0, le=1_000_000, description="Newest metrics reports kept of each table; 0 keeps none."
+    )
+    days: int = Field(7, ge=1, le=3650, description="How long metrics reports are kept.")
+    max_kb: int = Field(64, ge=1, le=1024, description="Largest metrics report in KiB.")
