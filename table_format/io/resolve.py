@@ -45,8 +45,9 @@ def store_for(location: str, properties: Mapping[str, str] | None = None) -> Obj
 def _attached(name: str) -> StoreFactory:
     found = tuple(entry_points(group=GROUP, name=name))
     if not found:
+        usable = ["file:///", *sorted({f"{point.name}://" for point in entry_points(group=GROUP)})]
         raise Unsupported(
-            f"no object store for {name}:// locations: use file:///, or install a package that provides "
+            f"no object store for {name}:// locations: use {' or '.join(usable)}, or install a package that provides "
             f"{name!r} in the entry-point group {GROUP!r}"
         )
     try:

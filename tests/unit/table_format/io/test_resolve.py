@@ -57,6 +57,8 @@ def test_a_third_party_attaches_a_scheme(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(module, "plugin", plugin)
     monkeypatch.setitem(sys.modules, "crate_store", module)
     assert isinstance(store_for("crate://b/t", {"k": "v"}), MemoryObjectStore)
+    with pytest.raises(Unsupported, match=r"use file:/// or crate://, or install"):
+        store_for("gopher://hole/t")
 
 
 def test_a_broken_plugin_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
