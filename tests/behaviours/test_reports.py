@@ -38,13 +38,14 @@ async def test_reports_of_several_tables_and_processes(platform: Platform, start
     await create(platform, U)
     async with start(**{"reports.per_table": 5}) as second:
         for number in range(12):
-            await report((platform, second)[number % 2], (T, U)[number % 3 == 0], number, f"kind{number % 2}")
+            kind = ("scan-report", "commit-report")[number % 2]
+            await report((platform, second)[number % 2], (T, U)[number % 3 == 0], number, kind)
         await platform.reports.flush()
         assert await listed(second, U, size=2) == [9, 3, 6, 0]
     of_two = await listed(platform, T, size=3)
     assert len(of_two) == 5
     assert {number for number in of_two if number is not None and number % 2} == {1, 5, 7, 11}
-    assert await listed(platform, U, "kind0") == [6, 0]
+    assert await listed(platform, U, "scan-report") == [6, 0]
 
 
 async def test_the_largest_snapshot_id_is_kept(platform: Platform) -> None:
