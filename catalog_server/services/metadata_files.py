@@ -75,8 +75,8 @@ class MetadataFiles:
             return await self._in_thread(work)
         except AlreadyExists:
             raise  # what is in the way is not ours
-        except BaseException:
-            # Whether it is there or not: no pointer can name it.
+        except Exception:
+            # Whether it is there or not: no pointer can name it. (Cancelled, it is not known whose file may be there.)
             await self.delete([location])
             raise
 

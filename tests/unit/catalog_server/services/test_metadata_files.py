@@ -1,5 +1,7 @@
 """A metadata file that is in the way is somebody else's: it is refused, and never deleted."""
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
@@ -93,3 +95,18 @@ async def test_a_file_of_ours_that_may_be_half_there_goes(threads: Executor) -> 
     with pytest.raises(Unavailable):
         await files_over(failing, threads).write([planned(metadata)])
     assert not store.exists(location)
+
+
+async def test_a_cancelled_write_deletes_nothing(threads: Executor) -> None:
+    store, metadata, location = in_memory()
+    store.put(location, b"somebody else's")
+    go_on = threading.Event()
+    threads.submit(go_on.wait)
+    writing = asyncio.create_task(files_over(store, threads).write_view(metadata, None))
+    await asyncio.sleep(0)
+    writing.cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    assert store.get(location) == b"somebody else's"
