@@ -1,4 +1,4 @@
-"""The root ASGI app: two APIs, the probes and the start page, in one order of middleware.
+"""The root ASGI app: three APIs, the probes and the start page, in one order of middleware.
 
 The platform under it is started and closed by whoever runs the app, so that a start that fails is told in one line.
 """
@@ -16,6 +16,8 @@ from catalog_server.api.management.problems import internal_problem, problem
 from catalog_server.api.management.router import build_api
 from catalog_server.api.middleware import RequestContext
 from catalog_server.api.rawpath import RawPath
+from catalog_server.api.s3tables import router as s3tables
+from catalog_server.api.s3tables.errors import unknown_operation
 from catalog_server.bootstrap import Platform
 from table_format.errors import Kind
 
@@ -25,6 +27,7 @@ def create_app(platform: Platform) -> Starlette:
     app = Starlette(
         routes=[
             Mount("/iceberg", app=build_router(platform)),
+            Mount("/s3tables", app=s3tables.build_router(platform)),
             Mount("/api", app=build_api(platform)),
             *health.routes(platform),
         ],
@@ -43,6 +46,8 @@ async def _not_found(request: Request, _: Exception) -> Response:
     path = request.scope["path"]
     if path.startswith("/iceberg"):
         return envelope(404, "NotFoundException", f"No such endpoint: {request.method} {path}")
+    if path.startswith("/s3tables"):
+        return unknown_operation(request.method, path)
     return problem(404, Kind.NOT_FOUND, f"{request.method} {path}: nothing is here; see / for what is")
 
 

@@ -130,6 +130,21 @@ class IcebergSettings(Group):
         return unquote(self.namespace_separator)
 
 
+class S3TablesSettings(Group):
+    """How the S3 Tables API presents itself to its clients."""
+
+    region: str = Field(
+        "us-east-1",
+        pattern="^[a-z0-9-]{1,40}$",
+        description="The region in the ARNs of buckets and tables; clients must name the same one.",
+    )
+    account_id: str = Field(
+        "000000000000",
+        pattern="^[0-9]{12}$",
+        description="The account in the ARNs of buckets and tables, and the owner of everything.",
+    )
+
+
 class MaintenanceSettings(Group):
     """Built-in maintenance of the tables."""
 
@@ -204,6 +219,7 @@ class Settings(BaseSettings):
     database: DatabaseSettings = DatabaseSettings.model_validate({})
     storage: StorageSettings = StorageSettings.model_validate({})
     iceberg: IcebergSettings = IcebergSettings.model_validate({})
+    s3tables: S3TablesSettings = S3TablesSettings.model_validate({})
     maintenance: MaintenanceSettings = MaintenanceSettings.model_validate({})
     planning: PlanningSettings = PlanningSettings.model_validate({})
     limits: LimitSettings = LimitSettings.model_validate({})

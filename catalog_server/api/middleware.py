@@ -81,4 +81,4 @@ def _known_method(method: str) -> str:
 def _door(path: str) -> str:
     """Which part of the server was asked; few values, since it labels a metric."""
     first = path.split("/", 2)[1] if path.startswith("/") else ""
-    return first if first in {"iceberg", "api", "health", "metrics"} else "other"
+    return first if first in {"iceberg", "s3tables", "api", "health", "metrics"} else "other"

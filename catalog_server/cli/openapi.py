@@ -10,6 +10,7 @@ import typer
 
 from catalog_server.api.iceberg.router import describe
 from catalog_server.api.management.router import describe_api
+from catalog_server.api.s3tables import router as s3tables
 from catalog_server.cli.output import Failed, print_line
 from table_format.jsontypes import JsonObject
 
@@ -21,11 +22,13 @@ class Api(StrEnum):
 
     ICEBERG = "iceberg"
     MANAGEMENT = "management"
+    S3TABLES = "s3tables"
 
 
 _DOCUMENTS: dict[Api, Callable[[], JsonObject]] = {
     Api.ICEBERG: describe,
     Api.MANAGEMENT: lambda: describe_api().openapi(),
+    Api.S3TABLES: s3tables.describe,
 }
 
 

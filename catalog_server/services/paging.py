@@ -19,6 +19,10 @@ DEFAULT_PAGE_SIZE = 100
 MAX_PAGE_SIZE = 1000
 
 
+class BadToken(Invalid):
+    """A page token that the listing did not give."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
     """What the caller asked for; an empty token is the first page."""
@@ -47,7 +51,8 @@ def keyset(page: PageRequest | None, listing: str) -> Keyset:
     """The rows to ask for; `listing` names what is listed and must match the token's.
 
     Raises:
-        Invalid: the size is below 1, or the token was not made for this listing.
+        Invalid: the size is below 1.
+        BadToken: the token was not made for this listing.
     """
     if page is None:
         return Keyset(after=None, limit=None)
@@ -98,5 +103,5 @@ def _decode(token: str, listing: str) -> tuple[str, ...]:
         or parts[0] != listing
         or not all(isinstance(part, str) and "\0" not in part for part in parts)
     ):
-        raise Invalid("pageToken is not one that this listing gave")
+        raise BadToken("pageToken is not one that this listing gave")
     return tuple(parts[1:])

@@ -1,0 +1,91 @@
+"""Errors as AWS's SDKs read them: the exception's name in `x-amzn-ErrorType`, and `message` in the body.
+
+Only names of the service's model leave here (an SDK makes nothing of others), and `UnknownOperationException`, which
+is how AWS answers a request for what is no operation at all.
+"""
+
+import orjson
+from starlette.responses import Response
+
+from catalog_server.services.paging import BadToken
+from table_format import errors
+
+ERROR_TYPE = "x-amzn-ErrorType"
+STATUSES = {
+    "BadRequestException": 400,
+    "ForbiddenException": 403,
+    "NotFoundException": 404,
+    "MethodNotAllowedException": 405,
+    "ConflictException": 409,
+    "InternalServerErrorException": 500,
+}
+UNKNOWN_OPERATION = "UnknownOperationException"
+
+# Looked up along an error's class hierarchy, so that a new class inherits its parent's answer.
+_NAMES: dict[type[errors.TableFormatError], str] = {
+    errors.NotFound: "NotFoundException",
+    errors.AlreadyExists: "ConflictException",
+    errors.NamespaceNotEmpty: "ConflictException",
+    errors.CommitFailed: "ConflictException",
+    errors.VersionConflict: "ConflictException",
+    errors.Invalid: "BadRequestException",
+    errors.Unprocessable: "BadRequestException",
+    errors.Unsupported: "BadRequestException",
+    errors.Forbidden: "ForbiddenException",
+    errors.TableFormatError: "InternalServerErrorException",
+}
+# What AWS says where an SDK's user may know the text; the rest are our own words.
+_TEXTS: dict[type[errors.TableFormatError], str] = {
+    errors.NoSuchWarehouse: "The specified bucket does not exist.",
+    errors.NoSuchNamespace: "The specified namespace does not exist.",
+    errors.NoSuchTable: "The specified table does not exist.",
+    BadToken: "The continuation token is not valid.",
+}
+
+
+class MethodNotAllowed(errors.Unsupported):
+    """The operation does not apply to this resource; the model has it for record expiration only."""
+
+
+_NAMES[MethodNotAllowed] = "MethodNotAllowedException"
+
+
+def failure(name: str, message: str, headers: dict[str, str] | None = None) -> Response:
+    """One error of the model."""
+    return _answer(STATUSES[name], name, message, headers)
+
+
+def unknown_operation(method: str, path: str) -> Response:
+    """404 for what is no operation of the API."""
+    return _answer(404, UNKNOWN_OPERATION, f"{method} {path} is no operation of the S3 Tables API", None)
+
+
+def answer_to(error: errors.TableFormatError) -> Response:
+    """The answer to an error of ours."""
+    name = next(_NAMES[kind] for kind in type(error).__mro__ if kind in _NAMES)
+    # Retry-After promises that the request was certainly not applied; only Unavailable means that.
+    headers = {"Retry-After": "1"} if isinstance(error, errors.Unavailable) else None
+    return failure(name, _worded(error), headers)
+
+
+def internal_error(request_id: str) -> Response:
+    """The answer to an exception that nobody expected; the details are in the log under the request id."""
+    message = f"Unexpected error in the server; its log has the details under request id {request_id}"
+    return failure("InternalServerErrorException", message)
+
+
+def _worded(error: errors.TableFormatError) -> str:
+    """AWS's text, then ours when it says more."""
+    text = _TEXTS.get(type(error))
+    if text is None or error.message.startswith(text):
+        return error.message
+    return f"{text} {error.message}"
+
+
+def _answer(status: int, name: str, message: str, headers: dict[str, str] | None) -> Response:
+    return Response(
+        orjson.dumps({"message": message}),
+        status_code=status,
+        media_type="application/json",
+        headers={ERROR_TYPE: name, **(headers or {})},
+    )
