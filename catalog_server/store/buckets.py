@@ -1,6 +1,6 @@
 """Rows of table buckets."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,28 @@ from table_format.errors import AlreadyExists, NoSuchWarehouse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketRow:
-    """A table bucket: a name and the place below which all its tables lie."""
+    """A table bucket: a name and the place below which all its tables lie.
+
+    `storage` holds the properties of its object store that differ from the installation's, none of them secret;
+    `credentials` names those in the settings.
+    """
 
     id: int
     name: str
     location: str
     properties: dict[str, str]
     created_at_ms: int
+    storage: dict[str, str]
+    credentials: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketStorage:
+    """Where a bucket's objects are, and how its store is reached."""
+
+    location: str
+    storage: Mapping[str, str]
+    credentials: str | None
 
 
 def find(connection: Connection, name: str) -> BucketRow | None:
@@ -55,8 +70,22 @@ def in_use(connection: Connection, bucket_id: int) -> bool:
     return bool(connection.execute(query).scalar_one())
 
 
+def holding(connection: Connection, locations: Sequence[str]) -> list[BucketStorage]:
+    """The storage of the buckets that lie at one of these places."""
+    query = select(buckets.c.location, buckets.c.storage, buckets.c.credentials)
+    found = connection.execute(query.where(buckets.c.location.in_(locations)))
+    return [BucketStorage(location=at, storage=storage, credentials=name) for at, storage, name in found]
+
+
 def create(
-    connection: Connection, name: str, location: str, properties: Mapping[str, str], now_ms: int
+    connection: Connection,
+    name: str,
+    location: str,
+    properties: Mapping[str, str],
+    now_ms: int,
+    *,
+    storage: Mapping[str, str] | None = None,
+    credentials: str | None = None,
 ) -> BucketRow:
     """Insert a bucket.
 
@@ -67,7 +96,12 @@ def create(
         raise AlreadyExists(f"Table bucket already exists: {name}")
     connection.execute(
         insert(buckets).values(
-            name=name, location=location, properties=dict(properties), created_at_ms=now_ms
+            name=name,
+            location=location,
+            properties=dict(properties),
+            created_at_ms=now_ms,
+            storage=dict(storage or {}),
+            credentials=credentials,
         )
     )
     return require(connection, name)
@@ -80,4 +114,6 @@ def _bucket(row: Row[Any]) -> BucketRow:
         location=row.location,
         properties=row.properties,
         created_at_ms=row.created_at_ms,
+        storage=row.storage,
+        credentials=row.credentials,
     )

@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect
 
-REVISION = "0004_metrics_reports"
+REVISION = "0005_bucket_storage"
 
 METADATA = MetaData(
     naming_convention={
@@ -67,9 +67,11 @@ buckets = Table(
     METADATA,
     _id(),
     Column("name", TEXT, nullable=False, unique=True),
-    Column("location", TEXT, nullable=False),
+    Column("location", TEXT, nullable=False, index=True),
     Column("properties", JsonText, nullable=False),
     Column("created_at_ms", BigInteger, nullable=False),
+    Column("storage", JsonText, nullable=False, server_default="{}"),  # nothing secret
+    Column("credentials", TEXT, nullable=True),  # NAME of the setting storage.credentials.NAME
     sqlite_autoincrement=True,
 )
 

@@ -147,6 +147,28 @@ def test_0004_adds_reports_and_keeps_the_rows_of_0003_up_and_down(engine: Engine
     assert layout(engine) == before_layout
 
 
+def test_0005_gives_buckets_storage_and_keeps_the_rows_of_0004_up_and_down(engine: Engine) -> None:
+    run(engine, command.upgrade, "0004_metrics_reports")
+    first = layout(engine)
+    with engine.begin() as connection:
+        for statement in ROWS_OF_0001.split(";\n")[:-1]:
+            connection.exec_driver_sql(statement)
+    before = rows(engine, "buckets", "tables")
+    run(engine, command.upgrade, "0005_bucket_storage")
+    with engine.begin() as connection:
+        # A server of the release before, beside this one, knows nothing of the new columns.
+        connection.exec_driver_sql(
+            "INSERT INTO buckets (name, location, properties, created_at_ms) VALUES ('c', 's3://c', '{}', 2)"
+        )
+        found = connection.exec_driver_sql("SELECT name, storage, credentials FROM buckets ORDER BY name")
+        assert [tuple(row) for row in found] == [("b", "{}", None), ("c", "{}", None)]
+        connection.exec_driver_sql("DELETE FROM buckets WHERE name = 'c'")
+    assert rows(engine, "tables") == {"tables": before["tables"]}
+    run(engine, command.downgrade, "0004_metrics_reports")
+    assert rows(engine, "buckets", "tables") == before
+    assert layout(engine) == first
+
+
 async def test_a_database_newer_than_the_program_is_refused(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "frazil.db")
     await database.start()
