@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect
 
-REVISION = "0005_bucket_storage"
+REVISION = "0006_job_ends"
 
 METADATA = MetaData(
     naming_convention={
@@ -194,6 +194,9 @@ jobs = Table(
     Column("plan", JsonText, nullable=True),
     Column("report", JsonText, nullable=True),
     Column("error", TEXT, nullable=True),
+    # Of the attempts that failed, the newest last: [{"attempt", "atMs", "worker", "error"}].
+    Column("failures", JsonText, nullable=True),
+    Column("cancel_requested_at_ms", BigInteger, nullable=True),
     Column("created_at_ms", BigInteger, nullable=False),
     Column("started_at_ms", BigInteger, nullable=True),
     Column("finished_at_ms", BigInteger, nullable=True),
@@ -214,7 +217,24 @@ jobs = Table(
         postgresql_where=text("state = 'running' AND NOT dry_run"),
     ),
     Index("ix_jobs_state_run_after_ms", "state", "run_after_ms"),
-    Index("ix_jobs_table_uuid", "table_uuid", "kind"),
+    # When each kind last ran on each table, without a look at the rows, whose plans may be long.
+    Index("ix_jobs_table_uuid", "table_uuid", "kind", "dry_run", "state", "finished_at_ms"),
+    # Listings by name of a table, and by anything else: the newest first, again without a look at the rows.
+    Index("ix_jobs_name", "bucket_id", "namespace_key", "table_name", "id"),
+    Index(
+        "ix_jobs_listing",
+        "id",
+        "bucket_id",
+        "namespace_key",
+        "table_name",
+        "kind",
+        "state",
+        "origin",
+        "created_at_ms",
+        "dry_run",
+    ),
+    Index("ix_jobs_bucket_id_started_at_ms", "bucket_id", "started_at_ms"),
+    Index("ix_jobs_finished_at_ms", "finished_at_ms"),
     sqlite_autoincrement=True,
 )
 

@@ -169,6 +169,44 @@ def test_0005_gives_buckets_storage_and_keeps_the_rows_of_0004_up_and_down(engin
     assert layout(engine) == first
 
 
+JOB = (
+    "INSERT INTO jobs (id, kind, state, origin, bucket_id, table_uuid, dry_run, payload, priority, attempts, "
+    "max_attempts, run_after_ms, error, created_at_ms, finished_at_ms) "
+    "VALUES ({}, 'icebergCompaction', '{}', '{}', 1, 'uuid', {}, '{{}}', 0, 1, 5, 0, {}, 1, 2)"
+)
+
+
+def revision(name: str) -> tuple[str, str]:
+    """The revision of that name, without its number, and the one below it."""
+    for script in ScriptDirectory.from_config(config()).walk_revisions():
+        if script.revision.partition("_")[2] == name:
+            return script.revision, str(script.down_revision)
+    raise LookupError(name)
+
+
+def test_job_ends_keep_jobs_up_and_down_where_cancelled_ones_count_as_failed(engine: Engine) -> None:
+    above, below = revision("job_ends")
+    run(engine, command.upgrade, below)
+    indexes = [row[:2] for row in layout(engine) if row[0] == "index"]
+    with engine.begin() as connection:
+        connection.exec_driver_sql(ROWS_OF_0001.split(";\n", maxsplit=1)[0])
+        connection.exec_driver_sql(JOB.format(1, "done", "api", 0, "NULL"))
+        connection.exec_driver_sql(JOB.format(2, "queued", "commit", 0, "'once'"))
+    (before,) = rows(engine, "jobs").values()
+    run(engine, command.upgrade, above)
+    assert [row[: len(before[0])] for row in rows(engine, "jobs")["jobs"]] == before
+    with engine.begin() as connection:
+        connection.exec_driver_sql(JOB.format(3, "cancelled", "api", 0, "NULL"))
+        connection.exec_driver_sql(JOB.format(4, "done", "plan", 1, "NULL"))
+    run(engine, command.downgrade, below)
+    assert [row[:2] for row in layout(engine) if row[0] == "index"] == indexes
+    after = rows(engine, "jobs")["jobs"]
+    assert after[:2] == before
+    with engine.connect() as connection:
+        states = connection.exec_driver_sql("SELECT id, state, error FROM jobs WHERE id > 2").all()
+    assert [tuple(row) for row in states] == [(3, "failed", "cancelled")]
+
+
 async def test_a_database_newer_than_the_program_is_refused(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "frazil.db")
     await database.start()
