@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect
 
-REVISION = "0006_job_ends"
+REVISION = "0007_resource_settings"
 
 METADATA = MetaData(
     naming_convention={
@@ -108,6 +108,17 @@ tables = Table(
     UniqueConstraint("namespace_id", "name"),
     Index("ix_tables_bucket_id", "bucket_id"),
     sqlite_autoincrement=True,
+)
+
+# Of buckets and tables, by their resource ids; they go with the resource, in the same transaction.
+resource_settings = Table(
+    "resource_settings",
+    METADATA,
+    Column("resource_id", TEXT, primary_key=True),
+    Column("name", TEXT, primary_key=True),
+    Column("document", JsonText, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("updated_at_ms", BigInteger, nullable=False),
 )
 
 # Every place a table ever put files into while it existed; no two tables (or views) may have overlapping ones.

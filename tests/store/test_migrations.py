@@ -207,6 +207,23 @@ def test_job_ends_keep_jobs_up_and_down_where_cancelled_ones_count_as_failed(eng
     assert [tuple(row) for row in states] == [(3, "failed", "cancelled")]
 
 
+def test_0007_adds_resource_settings_and_keeps_the_rows_before_up_and_down(engine: Engine) -> None:
+    kept = ("buckets", "namespaces", "tables", "table_places", "policies", "unreferenced_objects")
+    run(engine, command.upgrade, "0004_metrics_reports")
+    with engine.begin() as connection:
+        for statement in ROWS_OF_0001.split(";\n")[:-1]:
+            connection.exec_driver_sql(statement)
+    run(engine, command.upgrade, "0006_job_ends")
+    before_layout, before = layout(engine), rows(engine, *kept)
+    run(engine, command.upgrade, "0007_resource_settings")
+    assert rows(engine, *kept) == before
+    with engine.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO resource_settings VALUES ('id', 'name', '{}', 1, 2)")
+    run(engine, command.downgrade, "0006_job_ends")
+    assert rows(engine, *kept) == before
+    assert layout(engine) == before_layout
+
+
 async def test_a_database_newer_than_the_program_is_refused(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "frazil.db")
     await database.start()
