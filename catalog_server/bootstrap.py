@@ -14,6 +14,7 @@ from pathlib import Path
 
 import structlog
 
+from catalog_server.services.arns import Arns
 from catalog_server.services.buckets import BucketService
 from catalog_server.services.commits import CommitLimits, CommitService
 from catalog_server.services.content_limits import ContentLimits
@@ -34,6 +35,7 @@ from catalog_server.services.principals import SYSTEM
 from catalog_server.services.reports import ReportLimits, ReportService
 from catalog_server.services.stores import Stores
 from catalog_server.services.tables import TableService
+from catalog_server.services.tags import TagService
 from catalog_server.services.turns import Turns
 from catalog_server.services.views import ViewService
 from catalog_server.settings import Settings, StartError
@@ -70,6 +72,8 @@ class Platform:
     threads: ThreadPoolExecutor
     documents: DocumentCache
     buckets: BucketService
+    arns: Arns
+    tags: TagService
     namespaces: NamespaceService
     tables: TableService
     views: ViewService
@@ -242,8 +246,10 @@ def build(
             database,
             clock,
             default_name=settings.storage.default_bucket,
-            root=_uri(settings.server.data_dir / "buckets"),
+            root=settings.storage.buckets_location or _uri(settings.server.data_dir / "buckets"),
         ),
+        arns=Arns(region=settings.s3tables.region, account_id=settings.s3tables.account_id),
+        tags=TagService(database),
         namespaces=NamespaceService(database, clock, commit_limits.content),
         tables=tables,
         views=ViewService(database, documents, commits, files, (clock, ids), commit_limits),

@@ -110,6 +110,11 @@ class StorageSettings(Group):
         "",
         description="Location of the default bucket when it is made; empty: warehouse in the data directory.",
     )
+    buckets_location: str = Field(
+        "",
+        description="Place below which buckets lie that are created without a location; "
+        "empty: buckets in the data directory.",
+    )
     properties: dict[str, str] = Field(
         default_factory=dict, description="Properties of the object stores (endpoint, region, credentials)."
     )

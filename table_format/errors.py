@@ -10,6 +10,7 @@ which and what to do, and are written for the person who sent the request.
     │   │   NoSuchPlan, NoSuchPlanTask
     ├── AlreadyExists             ALREADY_EXISTS
     ├── NamespaceNotEmpty         CONFLICT
+    ├── BucketNotEmpty            CONFLICT
     ├── CommitFailed              CONFLICT            the commit certainly did not happen; reload and retry
     │   └── RequirementFailed     REQUIREMENT_FAILED
     ├── VersionConflict           CONFLICT            optimistic concurrency on anything that is not a table
@@ -103,6 +104,12 @@ class AlreadyExists(TableFormatError):
 
 class NamespaceNotEmpty(TableFormatError):
     """A namespace that still has tables, views or child namespaces was to be dropped."""
+
+    kind = Kind.CONFLICT
+
+
+class BucketNotEmpty(TableFormatError):
+    """A table bucket that still holds something, or is needed, was to be deleted."""
 
     kind = Kind.CONFLICT
 

@@ -1,16 +1,23 @@
-"""Table buckets: create, get, list. Two buckets never lie inside each other."""
+"""Table buckets: create, describe, change, delete. Two buckets never lie inside each other.
+
+What is decided on (a name that is free, a place that is, a bucket that is empty) is decided in the transaction that
+acts on it, and every write has the database to itself: so no half state, in any number of processes.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from catalog_server.services import local_places, locations, names, paging
+from catalog_server.services import arns, local_places, locations, names, paging
+from catalog_server.services import tags as tag_rules
 from catalog_server.services.principals import Principal
 from catalog_server.store import buckets as rows
-from catalog_server.store.buckets import BucketRow
+from catalog_server.store import tags as tag_rows
+from catalog_server.store.buckets import BucketRow, BucketSettings
 from catalog_server.store.engine import Database
 from table_format.clock import Clock
-from table_format.errors import AlreadyExists
+from table_format.errors import AlreadyExists, BucketNotEmpty, Forbidden, VersionConflict
 from table_format.ident import contains, join, strip_slash
 
 
@@ -22,7 +29,7 @@ class BucketService:
         self._clock = clock
         self.default_name = default_name
         self._root = root
-        """Where buckets lie that are created without a location."""
+        """Below it lie buckets that are created without a location."""
 
     async def get(self, principal: Principal, name: str) -> BucketRow:
         """One bucket.
@@ -32,19 +39,28 @@ class BucketService:
         """
         return await self._database.read(rows.require, name)
 
+    async def get_by_arn(self, principal: Principal, arn: str) -> BucketRow:
+        """The bucket that an ARN names (of a table's ARN: the one that the table is in).
+
+        Raises:
+            Invalid: it is not an ARN of S3 Tables.
+            NoSuchWarehouse: there is no such bucket.
+        """
+        return await self.get(principal, arns.parse(arn).bucket)
+
     async def list(
-        self, principal: Principal, page: paging.PageRequest | None = None
+        self, principal: Principal, page: paging.PageRequest | None = None, *, prefix: str = ""
     ) -> paging.Page[BucketRow]:
-        """Buckets by name.
+        """Buckets by name, of those whose name begins so.
 
         Raises:
             Invalid: the page request is wrong.
         """
 
         async def fetch(after: tuple[str, ...] | None, limit: int | None) -> list[BucketRow]:
-            return await self._database.read(rows.page, after, limit)
+            return await self._database.read(rows.page, after, limit, prefix)
 
-        return await paging.paged(page, "buckets", fetch, lambda row: (row.name,))
+        return await paging.paged(page, f"buckets {prefix}", fetch, lambda row: (row.name,))
 
     async def without_directory(self, fresh: str) -> Sequence[BucketRow]:
         """Buckets on the local disk whose directory is not there: the disk is not mounted, or the files were moved.
@@ -61,17 +77,56 @@ class BucketService:
         *,
         location: str | None = None,
         properties: Mapping[str, str] | None = None,
+        tags: Mapping[str, str] | None = None,
     ) -> BucketRow:
-        """Create a bucket at the location, or at a place of its own in the data directory.
+        """Create a bucket at the location, or at a place of its own.
 
         Raises:
-            Invalid: the name or the location can not be one.
+            Invalid: the name, the location or a tag can not be one.
             AlreadyExists: the name is taken, or the location overlaps another bucket's.
         """
         names.check_bucket(name)
+        tag_rules.check(tags or {})
         at = strip_slash(locations.three_slashes(location or join(self._root, name)))
         locations.check_text(at)
-        return await self._database.write(_create, name, at, dict(properties or {}), self._clock.now_ms())
+        birth = _Birth(name=name, location=at, properties=dict(properties or {}), tags=dict(tags or {}))
+        return await self._database.write(_create, birth, self._clock.now_ms())
+
+    async def update(
+        self, principal: Principal, name: str, settings: BucketSettings, *, if_version: int | None = None
+    ) -> BucketRow:
+        """Replace what can be changed of a bucket.
+
+        Raises:
+            NoSuchWarehouse: there is none.
+            VersionConflict: it is not of version `if_version`.
+        """
+        return await self._database.write(_update, name, settings, if_version, self._clock.now_ms())
+
+    async def protect(self, principal: Principal, name: str, *, protected: bool) -> BucketRow:
+        """Let a bucket refuse to be deleted, or not.
+
+        Raises:
+            NoSuchWarehouse: there is none.
+        """
+        return await self._database.write(_protect, name, protected, self._clock.now_ms())
+
+    async def delete(self, principal: Principal, name: str, *, if_version: int | None = None) -> None:
+        """Delete an empty bucket. Only rows go: no file, and not the place where it lay.
+
+        Raises:
+            NoSuchWarehouse: there is none.
+            BucketNotEmpty: it holds a namespace, table or view, a job on it is not through, or it is the default.
+            Forbidden: it is protected.
+            VersionConflict: it is not of version `if_version`.
+        """
+        if name == self.default_name:
+            await self.get(principal, name)
+            raise BucketNotEmpty(
+                f"Table bucket {name} is the default one, which clients that name none use: start the server with "
+                "another one in storage.default_bucket, then delete this one"
+            )
+        await self._database.write(_delete, name, if_version)
 
 
 def _without_directory(connection: Connection, fresh: str) -> Sequence[BucketRow]:
@@ -86,10 +141,47 @@ def _without_directory(connection: Connection, fresh: str) -> Sequence[BucketRow
     ]
 
 
-def _create(
-    connection: Connection, name: str, location: str, properties: dict[str, str], now_ms: int
-) -> BucketRow:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Birth:
+    name: str
+    location: str
+    properties: dict[str, str]
+    tags: dict[str, str]
+
+
+def _create(connection: Connection, birth: _Birth, now_ms: int) -> BucketRow:
     for other in rows.page(connection, None, None):
-        if other.name != name and (contains(other.location, location) or contains(location, other.location)):
-            raise AlreadyExists(f"Location {location} overlaps that of table bucket {other.name}")
-    return rows.create(connection, name, location, properties, now_ms)
+        overlap = contains(other.location, birth.location) or contains(birth.location, other.location)
+        if other.name != birth.name and overlap:
+            raise AlreadyExists(f"Location {birth.location} overlaps that of table bucket {other.name}")
+    row = rows.create(connection, birth.name, birth.location, birth.properties, now_ms)
+    tag_rows.put(connection, row.resource_id, birth.tags)
+    return row
+
+
+def _update(
+    connection: Connection, name: str, settings: BucketSettings, if_version: int | None, now_ms: int
+) -> BucketRow:
+    row = _of_version(rows.require(connection, name), if_version)
+    return rows.update_settings(connection, row, settings, now_ms)
+
+
+def _protect(connection: Connection, name: str, protected: bool, now_ms: int) -> BucketRow:
+    row = rows.require(connection, name)
+    return rows.update_settings(connection, row, replace(rows.settings_of(row), protected=protected), now_ms)
+
+
+def _delete(connection: Connection, name: str, if_version: int | None) -> None:
+    row = _of_version(rows.require(connection, name), if_version)
+    if row.protected:
+        raise Forbidden(f"Table bucket {name} is protected from deletion: take the protection away first")
+    rows.remove(connection, row)
+
+
+def _of_version(row: BucketRow, if_version: int | None) -> BucketRow:
+    if if_version is not None and if_version != row.version:
+        raise VersionConflict(
+            f"Table bucket {row.name} changed: it is at version {row.version}, not {if_version}; "
+            "read it again and retry"
+        )
+    return row

@@ -97,7 +97,7 @@ class CommitService:
         self._queues = CommitQueues(max_waiting=limits.queue)
         self._turns = turns
         self._in_flight = InFlight()
-        self._buckets: dict[str, Bucket] = {}  # a bucket is never moved or removed
+        self._buckets: dict[str, Bucket] = {}  # as seen last; each may be deleted by now, and made anew
 
     async def commit(
         self,
@@ -141,7 +141,8 @@ class CommitService:
         idents = [change.ident for change in changes]
         if len(set(idents)) < len(idents):
             raise Invalid("a transaction must not name a table twice")
-        request = _Request(principal=principal, bucket=await self.bucket(bucket), changes=tuple(changes))
+        owner = await self._owner(bucket, changes)
+        request = _Request(principal=principal, bucket=owner, changes=tuple(changes))
         with self._turns.committing(bucket, idents, caller):
             if self._queues.is_busy(request.bucket.id, idents):
                 await self._refuse_before_waiting(request)
@@ -204,13 +205,19 @@ class CommitService:
         Raises:
             NoSuchWarehouse: there is none.
         """
-        known = self._buckets.get(name)
-        if known is not None:
-            return known
         found = await self._database.hot(pointers.bucket_location(name))
         if found is None:
+            self._buckets.pop(name, None)
             raise NoSuchWarehouse(f"Table bucket does not exist: {name}")
-        return self._buckets.setdefault(name, Bucket(id=found[0], name=name, location=found[1]))
+        bucket = self._buckets[name] = Bucket(id=found[0], name=name, location=found[1])
+        return bucket
+
+    async def _owner(self, name: str, changes: Sequence[TableChange]) -> Bucket:
+        """The bucket, maybe as it was: the row of a table that is there tells which one it is in by now."""
+        known = self._buckets.get(name)
+        if known is None or any(commit_plan.is_creation(change) for change in changes):
+            return await self.bucket(name)
+        return known
 
     async def drain(self) -> None:
         """Wait for the commits that are on their way."""
@@ -293,6 +300,10 @@ class CommitService:
         row, base = found or (None, None)
         if base is not None:
             requirements.check(change.requirements, base.metadata)  # before anything else is asked or done
+        if row is not None:
+            bucket = Bucket(id=row.bucket_id, name=row.bucket, location=row.bucket_location)
+        else:
+            await self.bucket(bucket.name)  # a missing bucket is another error
         if row is None and commit_plan.is_creation(change):
             await self.refuse_taken(bucket, change.ident)
         layers = () if row is None else await self._database.hot(pointers.policy_layers(row))

@@ -114,7 +114,8 @@ class NamespaceService:
         if both:
             raise Unprocessable(f"Cannot both set and remove the properties: {', '.join(both)}")
         self._content.check_properties(updates)
-        return await self._database.write(_update, bucket, namespace, list(removals), dict(updates))
+        now_ms = self._clock.now_ms()
+        return await self._database.write(_update, bucket, namespace, list(removals), dict(updates), now_ms)
 
 
 def _create(
@@ -156,6 +157,7 @@ def _update(
     namespace: Namespace,
     removals: Sequence[str],
     updates: Mapping[str, str],
+    now_ms: int,
 ) -> PropertiesChange:
     owner = buckets.require(connection, bucket)
     row = rows.require(connection, owner.id, namespace)
@@ -164,7 +166,9 @@ def _update(
     asked = list(dict.fromkeys(removals))
     removed = [key for key in asked if key in row.properties]
     kept = {key: value for key, value in row.properties.items() if key not in removed}
-    rows.set_properties(connection, row.id, {**kept, **updates})
+    changed = {**kept, **updates}
+    if changed != row.properties:
+        rows.set_properties(connection, row.id, changed, now_ms)
     return PropertiesChange(
         updated=list(updates), removed=removed, missing=[key for key in asked if key not in removed]
     )

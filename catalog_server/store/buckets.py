@@ -1,13 +1,16 @@
-"""Rows of table buckets."""
+"""Rows of table buckets. A bucket goes only when nothing is in it, decided in the transaction that deletes it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, exists, insert, or_, select
+from sqlalchemy import Connection, Row, and_, delete, exists, insert, or_, select, update
 
-from catalog_server.store.schema import buckets, tables, views
-from table_format.errors import AlreadyExists, NoSuchWarehouse
+from catalog_server.store import resources, tags
+from catalog_server.store.keys import namespace_of
+from catalog_server.store.schema import buckets, idempotency, jobs, namespaces, policies, tables, views
+from table_format.errors import AlreadyExists, BucketNotEmpty, NoSuchWarehouse
+from table_format.ident import TableIdent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +28,13 @@ class BucketRow:
     created_at_ms: int
     storage: dict[str, str]
     credentials: str | None
+    resource_id: str
+    """A bucket of the same name that is made after this one was deleted has another."""
+    protected: bool
+    """Whether it refuses to be deleted."""
+    version: int
+    """Grows by one at each change of the settings."""
+    updated_at_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +44,14 @@ class BucketStorage:
     location: str
     storage: Mapping[str, str]
     credentials: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketSettings:
+    """What can be changed of a bucket once it is there."""
+
+    properties: dict[str, str]
+    protected: bool
 
 
 def find(connection: Connection, name: str) -> BucketRow | None:
@@ -54,11 +72,15 @@ def require(connection: Connection, name: str) -> BucketRow:
     return found
 
 
-def page(connection: Connection, after: tuple[str, ...] | None, limit: int | None) -> list[BucketRow]:
-    """Buckets by name."""
+def page(
+    connection: Connection, after: tuple[str, ...] | None, limit: int | None, prefix: str = ""
+) -> list[BucketRow]:
+    """Buckets by name, of those whose name begins so."""
     query = select(buckets).order_by(buckets.c.name).limit(limit)
     if after is not None:
         query = query.where(buckets.c.name > after[0])
+    if prefix:
+        query = query.where(buckets.c.name.startswith(prefix, autoescape=True))
     return [_bucket(row) for row in connection.execute(query)]
 
 
@@ -94,17 +116,102 @@ def create(
     """
     if find(connection, name) is not None:
         raise AlreadyExists(f"Table bucket already exists: {name}")
-    connection.execute(
-        insert(buckets).values(
+    inserted = connection.execute(
+        insert(buckets)
+        .values(
             name=name,
             location=location,
             properties=dict(properties),
             created_at_ms=now_ms,
             storage=dict(storage or {}),
             credentials=credentials,
+            protected=False,
+            version=1,
+            updated_at_ms=now_ms,
         )
+        .returning(buckets.c.id)
+    ).scalar_one()
+    connection.execute(
+        update(buckets)
+        .where(buckets.c.id == inserted)
+        .values(resource_id=resources.bucket_id(inserted, name, now_ms))
     )
     return require(connection, name)
+
+
+def update_settings(
+    connection: Connection, row: BucketRow, settings: BucketSettings, now_ms: int
+) -> BucketRow:
+    """Replace what can be changed of a bucket; the same again changes nothing.
+
+    Raises:
+        NoSuchWarehouse: it was deleted meanwhile.
+    """
+    if settings == settings_of(row):
+        return row
+    connection.execute(
+        update(buckets)
+        .where(buckets.c.id == row.id)
+        .values(
+            properties=settings.properties,
+            protected=settings.protected,
+            version=buckets.c.version + 1,
+            updated_at_ms=now_ms,
+        )
+    )
+    return require(connection, row.name)
+
+
+def settings_of(row: BucketRow) -> BucketSettings:
+    """What can be changed of a bucket, as it is."""
+    return BucketSettings(properties=row.properties, protected=row.protected)
+
+
+def held(connection: Connection, bucket_id: int) -> str | None:
+    """Something that is in the bucket, in words; None when it is empty."""
+    for what, rows in (("table", tables), ("view", views)):
+        query = (
+            select(namespaces.c.key, rows.c.name)
+            .join(namespaces, namespaces.c.id == rows.c.namespace_id)
+            .where(rows.c.bucket_id == bucket_id)
+            .limit(1)
+        )
+        found = connection.execute(query).first()
+        if found is not None:
+            return f"{what} {TableIdent(namespace_of(found.key), found.name)}"
+    query = select(namespaces.c.key).where(namespaces.c.bucket_id == bucket_id).order_by(namespaces.c.key)
+    key = connection.execute(query.limit(1)).scalar()
+    if key is not None:
+        return f"namespace {namespace_of(key)}"
+    return _open_job(connection, bucket_id)
+
+
+def _open_job(connection: Connection, bucket_id: int) -> str | None:
+    """A job whose end the bucket must wait for: a purge that is to come, or anything that runs."""
+    waits = and_(jobs.c.state == "queued", jobs.c.kind == "purge", ~jobs.c.dry_run)
+    row = connection.execute(
+        select(jobs.c.id, jobs.c.kind, jobs.c.state)
+        .where(jobs.c.bucket_id == bucket_id, or_(jobs.c.state == "running", waits))
+        .order_by(jobs.c.id)
+        .limit(1)
+    ).first()
+    return None if row is None else f"{row.kind} job {row.id}, which is {row.state}"
+
+
+def remove(connection: Connection, row: BucketRow) -> None:
+    """Delete an empty bucket with what hangs on it: policies, tags, its jobs and answers to requests of old.
+
+    Raises:
+        BucketNotEmpty: something is in it.
+    """
+    inside = held(connection, row.id)
+    if inside is not None:
+        raise BucketNotEmpty(f"Table bucket {row.name} is not empty: it contains {inside}")
+    connection.execute(delete(policies).where(policies.c.scope == "bucket", policies.c.scope_id == row.id))
+    connection.execute(delete(jobs).where(jobs.c.bucket_id == row.id))
+    connection.execute(delete(idempotency).where(idempotency.c.bucket_id == row.id))
+    tags.forget(connection, row.resource_id)
+    connection.execute(delete(buckets).where(buckets.c.id == row.id))
 
 
 def _bucket(row: Row[Any]) -> BucketRow:
@@ -116,4 +223,8 @@ def _bucket(row: Row[Any]) -> BucketRow:
         created_at_ms=row.created_at_ms,
         storage=row.storage,
         credentials=row.credentials,
+        resource_id=row.resource_id or resources.bucket_id(row.id, row.name, row.created_at_ms),
+        protected=row.protected,
+        version=row.version,
+        updated_at_ms=row.updated_at_ms,
     )

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from catalog_server.store.keys import key_of, namespace_of
-from catalog_server.store.schema import namespaces, policies, tables, views
-from table_format.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
+from catalog_server.store.schema import buckets, namespaces, policies, tables, views
+from table_format.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace, NoSuchWarehouse
 from table_format.ident import Namespace
 
 
@@ -21,6 +21,9 @@ class NamespaceRow:
     namespace: Namespace
     properties: dict[str, str]
     created_at_ms: int
+    version: int
+    """Grows by one at each change of the properties."""
+    updated_at_ms: int
 
 
 def missing(namespace: Namespace) -> NoSuchNamespace:
@@ -41,9 +44,12 @@ def require(connection: Connection, bucket_id: int, namespace: Namespace) -> Nam
 
     Raises:
         NoSuchNamespace: there is none.
+        NoSuchWarehouse: the bucket is gone too, since its id was looked up.
     """
     found = find(connection, bucket_id, namespace)
     if found is None:
+        if connection.execute(select(buckets.c.id).where(buckets.c.id == bucket_id)).first() is None:
+            raise NoSuchWarehouse(f"Table bucket of namespace {namespace} does not exist any more")
         raise missing(namespace)
     return found
 
@@ -69,6 +75,8 @@ def create(
             parent_key=key_of(parent),
             properties=dict(properties),
             created_at_ms=now_ms,
+            version=1,
+            updated_at_ms=now_ms,
         )
     )
     return require(connection, bucket_id, namespace)
@@ -128,10 +136,14 @@ def drop(connection: Connection, bucket_id: int, namespace: Namespace) -> None:
     connection.execute(delete(namespaces).where(namespaces.c.id == row.id))
 
 
-def set_properties(connection: Connection, namespace_id: int, properties: Mapping[str, str]) -> None:
+def set_properties(
+    connection: Connection, namespace_id: int, properties: Mapping[str, str], now_ms: int
+) -> None:
     """Replace the properties."""
     connection.execute(
-        update(namespaces).where(namespaces.c.id == namespace_id).values(properties=dict(properties))
+        update(namespaces)
+        .where(namespaces.c.id == namespace_id)
+        .values(properties=dict(properties), version=namespaces.c.version + 1, updated_at_ms=now_ms)
     )
 
 
@@ -142,4 +154,6 @@ def _namespace(row: Row[Any]) -> NamespaceRow:
         namespace=namespace_of(row.key),
         properties=row.properties,
         created_at_ms=row.created_at_ms,
+        version=row.version,
+        updated_at_ms=row.updated_at_ms,
     )

@@ -19,7 +19,8 @@ from table_format.jsontypes import JsonObject
 
 _READ = """
 SELECT t.id, b.id, b.location, n.id, t.table_uuid, t.location, t.metadata_location,
-       t.previous_metadata_location, t.version, t.created_at_ms, t.updated_at_ms
+       t.previous_metadata_location, t.version, t.created_at_ms, t.updated_at_ms,
+       COALESCE(t.resource_id, t.table_uuid), t.protected
 FROM buckets b
 JOIN namespaces n ON n.bucket_id = b.id
 JOIN tables t ON t.namespace_id = n.id
@@ -73,6 +74,8 @@ def _table(bucket: str, ident: TableIdent, found: Sequence[Any]) -> TableRow:
         version=found[8],
         created_at_ms=found[9],
         updated_at_ms=found[10],
+        resource_id=found[11],
+        protected=bool(found[12]),
     )
 
 

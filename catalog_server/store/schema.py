@@ -19,12 +19,13 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect
 
-REVISION = "0007_resource_settings"
+REVISION = "0008_resources"
 
 METADATA = MetaData(
     naming_convention={
@@ -62,6 +63,8 @@ def _id() -> Column[int]:
     return Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True)
 
 
+# Later columns of older tables have defaults or may be null: a server of the release before may write rows, too. A
+# resource id that is null is what `resources` makes of the row.
 buckets = Table(
     "buckets",
     METADATA,
@@ -72,6 +75,11 @@ buckets = Table(
     Column("created_at_ms", BigInteger, nullable=False),
     Column("storage", JsonText, nullable=False, server_default="{}"),  # nothing secret
     Column("credentials", TEXT, nullable=True),  # NAME of the setting storage.credentials.NAME
+    Column("resource_id", TEXT, nullable=True),
+    Column("protected", Boolean, nullable=False, server_default=false()),
+    Column("version", BigInteger, nullable=False, server_default="1"),
+    Column("updated_at_ms", BigInteger, nullable=False, server_default="0"),
+    Index("uq_buckets_resource_id", "resource_id", unique=True),
     sqlite_autoincrement=True,
 )
 
@@ -86,6 +94,8 @@ namespaces = Table(
     Column("parent_key", TEXT, nullable=False),
     Column("properties", JsonText, nullable=False),
     Column("created_at_ms", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False, server_default="1"),
+    Column("updated_at_ms", BigInteger, nullable=False, server_default="0"),
     UniqueConstraint("bucket_id", "key"),
     Index("ix_namespaces_children", "bucket_id", "parent_key", "key"),
     sqlite_autoincrement=True,
@@ -105,8 +115,12 @@ tables = Table(
     Column("version", BigInteger, nullable=False),
     Column("created_at_ms", BigInteger, nullable=False),
     Column("updated_at_ms", BigInteger, nullable=False),
+    # Stays through renames, and when metadata of another uuid is registered over the table's.
+    Column("resource_id", TEXT, nullable=True),
+    Column("protected", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("namespace_id", "name"),
     Index("ix_tables_bucket_id", "bucket_id"),
+    Index("uq_tables_resource_id", "resource_id", unique=True),
     sqlite_autoincrement=True,
 )
 
@@ -121,12 +135,34 @@ resource_settings = Table(
     Column("updated_at_ms", BigInteger, nullable=False),
 )
 
+tags = Table(
+    "tags",
+    METADATA,
+    Column("resource_id", TEXT, primary_key=True),
+    Column("key", TEXT, primary_key=True),
+    Column("value", TEXT, nullable=False),
+)
+
 # Every place a table ever put files into while it existed; no two tables (or views) may have overlapping ones.
 table_places = Table(
     "table_places",
     METADATA,
     Column("table_id", ForeignKey("tables.id", ondelete="CASCADE"), primary_key=True),
     Column("place", TEXT, primary_key=True, index=True),  # canonical, without trailing slash
+)
+
+# What a table's metadata at one location tells of its size; unknown numbers are null. May be behind the table.
+table_figures = Table(
+    "table_figures",
+    METADATA,
+    Column("table_id", ForeignKey("tables.id", ondelete="CASCADE"), primary_key=True),
+    Column("metadata_location", TEXT, nullable=False),
+    Column("snapshots", BigInteger, nullable=True),
+    Column("data_files", BigInteger, nullable=True),
+    Column("delete_files", BigInteger, nullable=True),
+    Column("records", BigInteger, nullable=True),
+    Column("bytes", BigInteger, nullable=True),
+    Column("measured_at_ms", BigInteger, nullable=False),
 )
 
 # A view and a table can not have the same name; `relations` sees to that.
@@ -145,6 +181,7 @@ views = Table(
     Column("created_at_ms", BigInteger, nullable=False),
     Column("updated_at_ms", BigInteger, nullable=False),
     UniqueConstraint("namespace_id", "name"),
+    Index("ix_views_bucket_id", "bucket_id"),
     sqlite_autoincrement=True,
 )
 

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, delete, insert, select, tuple_, update
 
 from catalog_server.store import namespaces as namespace_rows
-from catalog_server.store import places, relations, unreferenced
+from catalog_server.store import places, relations, resources, tags, unreferenced
 from catalog_server.store.keys import key_of, namespace_of
 from catalog_server.store.relations import Relation
 from catalog_server.store.schema import buckets, jobs, namespaces, policies, tables
@@ -34,6 +34,10 @@ class TableRow:
     version: int
     created_at_ms: int
     updated_at_ms: int
+    resource_id: str
+    """Stays what it is through renames and when other metadata is registered over the table's."""
+    protected: bool
+    """Whether it refuses to be dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,8 @@ class Birth:
     location: str
     places: tuple[str, ...]
     metadata_location: str
+    resource_id: str | None = None
+    """None: its uuid, or one made of it when that is another table's resource id."""
 
 
 def missing(ident: TableIdent) -> NoSuchTable:
@@ -141,6 +147,8 @@ def create(connection: Connection, bucket_id: int, birth: Birth, now_ms: int) ->
             version=1,
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
+            resource_id=birth.resource_id or resources.free_table_id(connection, birth.table_uuid),
+            protected=False,
         )
         .returning(tables.c.id)
     ).scalar_one()
@@ -177,7 +185,7 @@ def rename(
 
 
 def drop(connection: Connection, bucket_id: int, ident: TableIdent) -> TableRow:
-    """Delete a table's row, places, policies and marks; its files are nobody's business here.
+    """Delete a table's row, places, policies, tags and marks; its files are nobody's business here.
 
     Raises:
         NoSuchTable: there is none.
@@ -186,6 +194,7 @@ def drop(connection: Connection, bucket_id: int, ident: TableIdent) -> TableRow:
     connection.execute(delete(policies).where(policies.c.scope == "table", policies.c.scope_id == row.id))
     # Registered again later, its files must be found unreferenced anew before any may go.
     unreferenced.forget_all(connection, row.table_uuid)
+    tags.forget(connection, row.resource_id)
     connection.execute(delete(tables).where(tables.c.id == row.id))
     return row
 
@@ -237,4 +246,6 @@ def _table(row: Row[Any]) -> TableRow:
         version=row.version,
         created_at_ms=row.created_at_ms,
         updated_at_ms=row.updated_at_ms,
+        resource_id=row.resource_id or row.table_uuid,
+        protected=row.protected,
     )

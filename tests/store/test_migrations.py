@@ -12,12 +12,13 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Connection, Engine, create_engine
 
 from catalog_server.settings import StartError
-from catalog_server.store import migrate, schema
+from catalog_server.store import buckets, migrate, pointers, resources, schema, tables
 from catalog_server.store.engine import Database
 from catalog_server.store.sqlite import SqliteDatabase
+from table_format.ident import TableIdent
 from tests.store.openers import Opener
 
 pytestmark = pytest.mark.anyio
@@ -222,6 +223,65 @@ def test_0007_adds_resource_settings_and_keeps_the_rows_before_up_and_down(engin
     run(engine, command.downgrade, "0006_job_ends")
     assert rows(engine, *kept) == before
     assert layout(engine) == before_layout
+
+
+def test_resources_are_made_of_the_rows_that_are_there_and_nothing_goes_along(engine: Engine) -> None:
+    above, below = revision("resources")
+    kept = ("namespaces", "tables", "table_places", "policies", "unreferenced_objects", "metrics_reports")
+    run(engine, command.upgrade, below)
+    before_layout = layout(engine)
+    with engine.begin() as connection:
+        for statement in ROWS_OF_0001.split(";\n")[:-1]:
+            connection.exec_driver_sql(statement)
+        connection.exec_driver_sql(
+            "INSERT INTO metrics_reports (table_id, type, report, received_at_ms) VALUES (5, 'x', '{}', 1)"
+        )
+        connection.exec_driver_sql(
+            "INSERT INTO buckets (name, location, properties, created_at_ms) VALUES ('c', 's3://c', '{}', 9)"
+        )
+    before = rows(engine, "buckets", *kept)
+
+    made = config()
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA foreign_keys = ON")  # as the program does before it begins
+        connection.commit()
+        made.attributes["connection"] = connection
+        with connection.begin():
+            command.upgrade(made, above)
+    after = rows(engine, "buckets", *kept)
+    for name in ("table_places", "policies", "unreferenced_objects", "metrics_reports"):
+        assert after[name] == before[name]
+    assert [row[:-4] for row in after["buckets"]] == before["buckets"]
+    assert [row[-3:] for row in after["buckets"]] == [(0, 1, 1), (0, 1, 9)]
+    ids = [row[-4] for row in after["buckets"]]
+    assert ids == [resources.bucket_id(1, "b", 1), resources.bucket_id(2, "c", 9)]
+    assert after["namespaces"] == [(*before["namespaces"][0], 1, 1)]
+    assert after["tables"] == [(*before["tables"][0], "uuid", 0)]
+
+    run(engine, command.downgrade, below)
+    assert rows(engine, "buckets", *kept) == before
+    assert [row[:3] for row in layout(engine)] == [row[:3] for row in before_layout]
+    run(engine, command.upgrade, above)
+    assert [row[-4] for row in rows(engine, "buckets")["buckets"]] == ids
+
+
+async def test_rows_that_a_server_of_the_release_before_adds_are_resources(database: Database) -> None:
+    def old_server(connection: Connection) -> None:
+        for statement in ROWS_OF_0001.split(";\n")[:3]:
+            connection.exec_driver_sql(statement)
+        connection.exec_driver_sql(
+            "INSERT INTO tables (id, bucket_id, namespace_id, name, table_uuid, location, metadata_location, version,"
+            " created_at_ms, updated_at_ms) VALUES (6, 1, 1, 'u', 'other', 's3://b/u', 's3://b/u/metadata/0', 1, 1, 1)"
+        )
+
+    await database.write(old_server)
+    bucket = await database.read(buckets.require, "b")
+    table = await database.read(tables.require, 1, TableIdent.of("n", "t"))
+    assert bucket.resource_id == resources.bucket_id(1, "b", 1)
+    assert (table.resource_id, table.protected) == ("uuid", False)
+    assert (await database.hot(pointers.read("b", TableIdent.of("n", "t")))) == table
+    for resource_id in (bucket.resource_id, "uuid", "other"):
+        await database.read(resources.require, resource_id)
 
 
 async def test_a_database_newer_than_the_program_is_refused(tmp_path: Path) -> None:

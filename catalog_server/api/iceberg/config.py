@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from catalog_server.api.iceberg.call import Call, json_answer
 from catalog_server.api.rawpath import SEPARATOR
-
-_ARN_START, _ARN_RESOURCE = "arn:", ":bucket/"
+from catalog_server.services import arns
+from table_format.errors import Invalid
 
 
 async def get_config(call: Call, endpoints: Sequence[str]) -> Response:
@@ -34,6 +34,7 @@ async def get_config(call: Call, endpoints: Sequence[str]) -> Response:
 
 def _bucket_name(warehouse: str) -> str:
     """A bucket's name as given, or out of its ARN."""
-    if warehouse.startswith(_ARN_START) and _ARN_RESOURCE in warehouse:
-        return warehouse.rpartition(_ARN_RESOURCE)[2]
-    return warehouse
+    try:
+        return arns.parse(warehouse).bucket
+    except Invalid:
+        return warehouse

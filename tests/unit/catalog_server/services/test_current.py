@@ -46,6 +46,8 @@ class Pointers:
             version=1,
             created_at_ms=0,
             updated_at_ms=0,
+            resource_id="u",
+            protected=False,
         )
 
 

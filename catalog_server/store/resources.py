@@ -1,0 +1,51 @@
+"""Ids that buckets and tables have for as long as they are there: ARNs and tags refer to them.
+
+They are made of what is never given out twice (row ids, uuids of tables), so no source of randomness is needed.
+"""
+
+import uuid
+
+from sqlalchemy import ColumnElement, Connection, and_, or_, select
+
+from catalog_server.store.schema import buckets, tables
+from table_format.errors import NotFound
+
+_SPACE = uuid.UUID("6f1c2b8e-4a54-5d0e-9c39-0a6f27b1d0c5")
+
+
+def bucket_id(row_id: int, name: str, created_at_ms: int) -> str:
+    """The resource id of a new bucket."""
+    return str(uuid.uuid5(_SPACE, f"bucket {row_id} {name} {created_at_ms}"))
+
+
+def free_table_id(connection: Connection, table_uuid: str) -> str:
+    """The resource id of a new table: its uuid, unless a table that had this uuid once still goes by it."""
+    candidate, taken = table_uuid, 0
+    while connection.execute(select(tables.c.id).where(_is_table(candidate))).first() is not None:
+        taken += 1
+        candidate = str(uuid.uuid5(_SPACE, f"table {table_uuid} {taken}"))
+    return candidate
+
+
+def require(connection: Connection, resource_id: str) -> None:
+    """Check that there is a bucket or table of that id.
+
+    Raises:
+        NotFound: there is none.
+    """
+    for query in (
+        select(tables.c.id).where(_is_table(resource_id)),
+        select(buckets.c.id).where(buckets.c.resource_id == resource_id),
+    ):
+        if connection.execute(query).first() is not None:
+            return
+    unwritten = select(buckets.c.id, buckets.c.name, buckets.c.created_at_ms)
+    for row in connection.execute(unwritten.where(buckets.c.resource_id.is_(None))):
+        if bucket_id(row.id, row.name, row.created_at_ms) == resource_id:
+            return
+    raise NotFound(f"No table bucket and no table has the resource id {resource_id[:100]!r}")
+
+
+def _is_table(resource_id: str) -> ColumnElement[bool]:
+    own = tables.c.resource_id
+    return or_(own == resource_id, and_(own.is_(None), tables.c.table_uuid == resource_id))
