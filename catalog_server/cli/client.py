@@ -1,8 +1,9 @@
 """The management API as the commands use it, and names as people type them."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -22,7 +23,23 @@ Url = Annotated[
     str, typer.Option("--url", envvar=URL_VARIABLE, help="Address of the server.", show_default=True)
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the server's answer as JSON.")]
-Bucket = Annotated[str, typer.Option("--bucket", help="Table bucket.")]
+
+
+def completed_by(name: str) -> Callable[[typer.Context, str], list[str]]:
+    """Completion of a value by that function of `completion`, which is loaded only when a shell asks."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        function = getattr(import_module("catalog_server.cli.completion"), name)
+        found: list[str] = function(ctx.params, incomplete)
+        return found
+
+    return complete
+
+
+BUCKETS, NAMESPACES, TABLES = completed_by("buckets"), completed_by("namespaces"), completed_by("tables")
+"""For `autocompletion=` of options and arguments that name such a thing."""
+
+Bucket = Annotated[str, typer.Option("--bucket", help="Table bucket.", autocompletion=BUCKETS)]
 TABLE_HELP = "Table as NAMESPACE.NAME; put a part that holds dots in double quotes."
 
 
