@@ -57,7 +57,7 @@ def test_a_third_party_attaches_a_scheme(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(module, "plugin", plugin)
     monkeypatch.setitem(sys.modules, "crate_store", module)
     assert isinstance(store_for("crate://b/t", {"k": "v"}), MemoryObjectStore)
-    with pytest.raises(Unsupported, match=r"use file:/// or crate://, or install"):
+    with pytest.raises(Unsupported, match=r"use file:/// or s3:// or oss:// or crate://, or install"):
         store_for("gopher://hole/t")
 
 
