@@ -33,6 +33,7 @@ from catalog_server.services.policies import PolicyService
 from catalog_server.services.port import InProcessCatalog
 from catalog_server.services.principals import SYSTEM
 from catalog_server.services.reports import ReportLimits, ReportService
+from catalog_server.services.resource_settings import ResourceSettingsService
 from catalog_server.services.stores import Stores
 from catalog_server.services.tables import TableService
 from catalog_server.services.tags import TagService
@@ -74,6 +75,7 @@ class Platform:
     buckets: BucketService
     arns: Arns
     tags: TagService
+    resource_settings: ResourceSettingsService
     namespaces: NamespaceService
     tables: TableService
     views: ViewService
@@ -250,6 +252,7 @@ def build(
         ),
         arns=Arns(region=settings.s3tables.region, account_id=settings.s3tables.account_id),
         tags=TagService(database),
+        resource_settings=ResourceSettingsService(database, clock),
         namespaces=NamespaceService(database, clock, commit_limits.content),
         tables=tables,
         views=ViewService(database, documents, commits, files, (clock, ids), commit_limits),

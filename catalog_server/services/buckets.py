@@ -13,12 +13,14 @@ from catalog_server.services import arns, local_places, locations, names, paging
 from catalog_server.services import tags as tag_rules
 from catalog_server.services.principals import Principal
 from catalog_server.store import buckets as rows
+from catalog_server.store import resource_settings
 from catalog_server.store import tags as tag_rows
 from catalog_server.store.buckets import BucketRow, BucketSettings
 from catalog_server.store.engine import Database
 from table_format.clock import Clock
 from table_format.errors import AlreadyExists, BucketNotEmpty, Forbidden, VersionConflict
 from table_format.ident import contains, join, strip_slash
+from table_format.jsontypes import JsonObject
 
 
 class BucketService:
@@ -78,8 +80,9 @@ class BucketService:
         location: str | None = None,
         properties: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
+        settings: Mapping[str, JsonObject] | None = None,
     ) -> BucketRow:
-        """Create a bucket at the location, or at a place of its own.
+        """Create a bucket at the location, or at a place of its own, with its tags and `resource_settings`.
 
         Raises:
             Invalid: the name, the location or a tag can not be one.
@@ -89,7 +92,13 @@ class BucketService:
         tag_rules.check(tags or {})
         at = strip_slash(locations.three_slashes(location or join(self._root, name)))
         locations.check_text(at)
-        birth = _Birth(name=name, location=at, properties=dict(properties or {}), tags=dict(tags or {}))
+        birth = _Birth(
+            name=name,
+            location=at,
+            properties=dict(properties or {}),
+            tags=dict(tags or {}),
+            settings=dict(settings or {}),
+        )
         return await self._database.write(_create, birth, self._clock.now_ms())
 
     async def update(
@@ -147,6 +156,7 @@ class _Birth:
     location: str
     properties: dict[str, str]
     tags: dict[str, str]
+    settings: dict[str, JsonObject]
 
 
 def _create(connection: Connection, birth: _Birth, now_ms: int) -> BucketRow:
@@ -156,6 +166,8 @@ def _create(connection: Connection, birth: _Birth, now_ms: int) -> BucketRow:
             raise AlreadyExists(f"Location {birth.location} overlaps that of table bucket {other.name}")
     row = rows.create(connection, birth.name, birth.location, birth.properties, now_ms)
     tag_rows.put(connection, row.resource_id, birth.tags)
+    for name, document in birth.settings.items():
+        resource_settings.put(connection, row.resource_id, name, document, now_ms)
     return row
 
 

@@ -1,6 +1,6 @@
 """Namespaces: create, get, list children, change properties, drop."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -33,6 +33,14 @@ class PropertiesChange:
     updated: list[str]
     removed: list[str]
     missing: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """Which names a listing shows."""
+
+    prefix: str
+    can_be: Callable[[str], bool]
 
 
 class NamespaceService:
@@ -85,6 +93,29 @@ class NamespaceService:
         listing = f"namespaces {bucket} {key_of(parent)}"
         return await paging.paged(page, listing, fetch, lambda child: (key_of(child),))
 
+    async def row(self, principal: Principal, bucket: str, namespace: Namespace) -> NamespaceRow:
+        """One namespace as it is stored.
+
+        Raises:
+            NoSuchNamespace: there is none.
+        """
+        return await self._database.read(_row, bucket, namespace)
+
+    async def top_level(
+        self, principal: Principal, bucket: str, names: Shown, page: paging.PageRequest
+    ) -> paging.Page[NamespaceRow]:
+        """The namespaces of one level that are to be shown, by name; pages are full whatever is left out.
+
+        Raises:
+            Invalid: the page request is wrong.
+        """
+
+        async def fetch(after: tuple[str, ...] | None, limit: int | None) -> Sequence[NamespaceRow]:
+            return await self._database.read(_shown, bucket, names, after, limit)
+
+        listing = f"top level {bucket} {names.prefix}"
+        return await paging.paged(page, listing, fetch, lambda row: (key_of(row.namespace),))
+
     async def drop(self, principal: Principal, bucket: str, namespace: Namespace) -> None:
         """Drop an empty namespace.
 
@@ -130,6 +161,27 @@ def _create(
 def _get(connection: Connection, bucket: str, namespace: Namespace) -> NamespaceInfo:
     owner = buckets.require(connection, bucket)
     return _info(owner.location, rows.require(connection, owner.id, namespace))
+
+
+def _row(connection: Connection, bucket: str, namespace: Namespace) -> NamespaceRow:
+    return rows.require(connection, buckets.require(connection, bucket).id, namespace)
+
+
+def _shown(
+    connection: Connection,
+    bucket: str,
+    names: Shown,
+    after: tuple[str, ...] | None,
+    limit: int | None,
+) -> Sequence[NamespaceRow]:
+    owner = buckets.require(connection, bucket)
+    found: list[NamespaceRow] = []
+    while True:
+        some = rows.top_level(connection, owner.id, names.prefix, after, limit)
+        found += [row for row in some if names.can_be(key_of(row.namespace))]
+        if limit is None or len(some) < limit or len(found) >= limit:
+            return found[:limit]
+        after = (key_of(some[-1].namespace),)
 
 
 def _exists(connection: Connection, bucket: str, namespace: Namespace) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, delete, exists, insert, or_, select, update
+from sqlalchemy import Connection, Row, and_, delete, exists, func, insert, or_, select, update
 
 from catalog_server.store import resources, tags
 from catalog_server.store.keys import namespace_of
@@ -80,7 +80,7 @@ def page(
     if after is not None:
         query = query.where(buckets.c.name > after[0])
     if prefix:
-        query = query.where(buckets.c.name.startswith(prefix, autoescape=True))
+        query = query.where(func.substr(buckets.c.name, 1, len(prefix)) == prefix)
     return [_bucket(row) for row in connection.execute(query)]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from catalog_server.store.keys import key_of, namespace_of
 from catalog_server.store.schema import buckets, namespaces, policies, tables, views
@@ -102,6 +102,24 @@ def children(
         .order_by(namespaces.c.key)
         .limit(limit)
     )
+    if after is not None:
+        query = query.where(namespaces.c.key > after[0])
+    return [_namespace(row) for row in connection.execute(query)]
+
+
+def top_level(
+    connection: Connection, bucket_id: int, prefix: str, after: tuple[str, ...] | None, limit: int | None
+) -> list[NamespaceRow]:
+    """Namespaces of one level, by key, of those whose key begins so."""
+    query = (
+        select(namespaces)
+        .where(namespaces.c.bucket_id == bucket_id, namespaces.c.parent_key == "")
+        .where(func.substr(namespaces.c.key, 1, len(prefix)) == prefix)
+        .order_by(namespaces.c.key)
+        .limit(limit)
+    )
+    if prefix:  # a range that the index has
+        query = query.where(namespaces.c.key >= prefix)
     if after is not None:
         query = query.where(namespaces.c.key > after[0])
     return [_namespace(row) for row in connection.execute(query)]

@@ -21,7 +21,7 @@ def bucket_id(row_id: int, name: str, created_at_ms: int) -> str:
 def free_table_id(connection: Connection, table_uuid: str) -> str:
     """The resource id of a new table: its uuid, unless a table that had this uuid once still goes by it."""
     candidate, taken = table_uuid, 0
-    while connection.execute(select(tables.c.id).where(_is_table(candidate))).first() is not None:
+    while connection.execute(select(tables.c.id).where(is_table(candidate))).first() is not None:
         taken += 1
         candidate = str(uuid.uuid5(_SPACE, f"table {table_uuid} {taken}"))
     return candidate
@@ -34,7 +34,7 @@ def require(connection: Connection, resource_id: str) -> None:
         NotFound: there is none.
     """
     for query in (
-        select(tables.c.id).where(_is_table(resource_id)),
+        select(tables.c.id).where(is_table(resource_id)),
         select(buckets.c.id).where(buckets.c.resource_id == resource_id),
     ):
         if connection.execute(query).first() is not None:
@@ -46,6 +46,7 @@ def require(connection: Connection, resource_id: str) -> None:
     raise NotFound(f"No table bucket and no table has the resource id {resource_id[:100]!r}")
 
 
-def _is_table(resource_id: str) -> ColumnElement[bool]:
+def is_table(resource_id: str) -> ColumnElement[bool]:
+    """That a row of tables is the one of that id."""
     own = tables.c.resource_id
     return or_(own == resource_id, and_(own.is_(None), tables.c.table_uuid == resource_id))

@@ -93,6 +93,19 @@ def by_uuid(connection: Connection, table_uuid: str) -> TableRow | None:
     return None if row is None else _table(row)
 
 
+def by_resource_id(connection: Connection, bucket_id: int, resource_id: str) -> TableRow:
+    """The table of that id in the bucket.
+
+    Raises:
+        NoSuchTable: there is none.
+    """
+    own = resources.is_table(resource_id)
+    row = connection.execute(_joined().where(tables.c.bucket_id == bucket_id, own)).first()
+    if row is None:
+        raise NoSuchTable(f"Table does not exist: {resource_id[:100]}")
+    return _table(row)
+
+
 def in_namespace(
     connection: Connection, namespace_id: int, after: tuple[str, ...] | None, limit: int | None
 ) -> list[TableRow]:

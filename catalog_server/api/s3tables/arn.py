@@ -1,14 +1,15 @@
-"""ARNs of table buckets and tables: read from texts and raw paths, and written.
+"""ARNs of table buckets and tables, read from texts and raw paths.
 
 A client puts an ARN into a path as one percent-encoded segment or with its slashes as they are; both are read alike.
-Which bucket an ARN means is decided by its name; its region and account must be this server's.
+Unlike `warehouse` of the Iceberg API, all of an ARN counts here: what it names may be deleted, and a bucket of the same
+name in another account or region is another bucket.
 """
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from catalog_server.api.rawpath import decode
+from catalog_server.services.arns import Arn, Arns
 from table_format.errors import Invalid, NoSuchTable, NoSuchWarehouse
 
 _ARN = re.compile(
@@ -21,32 +22,7 @@ _HALF = ":bucket"
 _MOST = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
-    """The region and account that this server's ARNs name."""
-
-    region: str
-    account: str
-
-    def bucket(self, name: str) -> str:
-        """The ARN of a table bucket."""
-        return f"arn:aws:s3tables:{self.region}:{self.account}:bucket/{name}"
-
-    def table(self, bucket: str, resource_id: str) -> str:
-        """The ARN of a table."""
-        return f"{self.bucket(bucket)}/table/{resource_id}"
-
-
-@dataclass(frozen=True, slots=True)
-class Arn:
-    """What an ARN of this server names."""
-
-    bucket: str
-    table: str | None
-    """The table's resource id; None for the bucket itself."""
-
-
-def read(text: str, home: Home) -> Arn:
+def read(text: str, home: Arns) -> Arn:
     """The bucket or table that an ARN names.
 
     Raises:
@@ -61,15 +37,15 @@ def read(text: str, home: Home) -> Arn:
         )
     bucket, table = found["bucket"], found["table"]
     at_home = (found["partition"], found["service"], found["region"], found["account"])
-    if at_home != ("aws", "s3tables", home.region, home.account):
+    if at_home != ("aws", "s3tables", home.region, home.account_id):
         what, missing = ("bucket", NoSuchWarehouse) if table is None else ("table", NoSuchTable)
         raise missing(
             f"The specified {what} does not exist. ARNs of this server begin with {home.bucket('')}"
         )
-    return Arn(bucket, table)
+    return Arn(bucket=bucket, table_id=table)
 
 
-def bucket_name(text: str, home: Home) -> str:
+def bucket_name(text: str, home: Arns) -> str:
     """The name in the ARN of a table bucket.
 
     Raises:
@@ -77,7 +53,7 @@ def bucket_name(text: str, home: Home) -> str:
         NoSuchWarehouse: as `read`.
     """
     arn = read(text, home)
-    if arn.table is not None:
+    if arn.table_id is not None:
         raise Invalid("The specified ARN is not valid: it names a table, and a table bucket is needed")
     return arn.bucket
 

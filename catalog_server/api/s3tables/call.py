@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from catalog_server.api.s3tables import arn
-from catalog_server.api.s3tables.arn import Arn, Home
 from catalog_server.bootstrap import Platform
+from catalog_server.services.arns import Arns
 from catalog_server.services.paging import MAX_PAGE_SIZE, PageRequest
 from catalog_server.services.principals import Principal
+from catalog_server.services.resource_settings import Locate, of_arn, of_bucket, of_table
 from table_format.errors import Invalid, NoSuchNamespace, NoSuchTable
 from table_format.ident import Namespace, TableIdent
 from table_format.jsontypes import JsonObject
@@ -19,12 +20,16 @@ class Call:
 
     platform: Platform
     principal: Principal
-    home: Home
     path: dict[str, str]
     """The decoded parameters of the path; unchecked, as they may name what only other APIs can make."""
     query: JsonObject
     body: JsonObject
     """Query and body as their shapes say."""
+
+    @property
+    def home(self) -> Arns:
+        """Makes the ARNs of this server."""
+        return self.platform.arns
 
     @property
     def bucket(self) -> str:
@@ -54,13 +59,26 @@ class Call:
         """
         return plain_table(self.path["namespace"], self.path["name"])
 
-    def resource(self) -> Arn:
-        """The bucket or table whose ARN is in the path.
+    @property
+    def is_table(self) -> bool:
+        """Whether the path names a table, and not only a bucket."""
+        return "name" in self.path
+
+    @property
+    def what(self) -> str:
+        """What the path names, for messages."""
+        return "table" if self.is_table else "bucket"
+
+    @property
+    def located(self) -> Locate:
+        """Finds the resource id of the table or bucket that the path names.
 
         Raises:
-            Invalid, NoSuchWarehouse, NoSuchTable: as `arn.read`.
+            Invalid, NoSuchWarehouse, NoSuchTable: as `bucket`, `table` and `arn.read`.
         """
-        return arn.read(self.path["resourceArn"], self.home)
+        if "resourceArn" in self.path:
+            return of_arn(arn.read(self.path["resourceArn"], self.home))
+        return of_table(self.bucket, self.table) if self.is_table else of_bucket(self.bucket)
 
     def page(self, size: str) -> PageRequest:
         """The page asked for; `size` is the parameter that bounds it."""

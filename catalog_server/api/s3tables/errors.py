@@ -21,18 +21,17 @@ STATUSES = {
 }
 UNKNOWN_OPERATION = "UnknownOperationException"
 
-# Looked up along an error's class hierarchy, so that a new class inherits its parent's answer.
-_NAMES: dict[type[errors.TableFormatError], str] = {
-    errors.NotFound: "NotFoundException",
-    errors.AlreadyExists: "ConflictException",
-    errors.NamespaceNotEmpty: "ConflictException",
-    errors.CommitFailed: "ConflictException",
-    errors.VersionConflict: "ConflictException",
-    errors.Invalid: "BadRequestException",
-    errors.Unprocessable: "BadRequestException",
-    errors.Unsupported: "BadRequestException",
-    errors.Forbidden: "ForbiddenException",
-    errors.TableFormatError: "InternalServerErrorException",
+_NAMES: dict[errors.Kind, str] = {
+    errors.Kind.NOT_FOUND: "NotFoundException",
+    errors.Kind.ALREADY_EXISTS: "ConflictException",
+    errors.Kind.CONFLICT: "ConflictException",
+    errors.Kind.REQUIREMENT_FAILED: "ConflictException",
+    errors.Kind.INVALID: "BadRequestException",
+    errors.Kind.UNSUPPORTED: "BadRequestException",
+    errors.Kind.FORBIDDEN: "ForbiddenException",
+    errors.Kind.UNAVAILABLE: "InternalServerErrorException",
+    errors.Kind.COMMIT_STATE_UNKNOWN: "InternalServerErrorException",
+    errors.Kind.INTERNAL: "InternalServerErrorException",
 }
 # What AWS says where an SDK's user may know the text; the rest are our own words.
 _TEXTS: dict[type[errors.TableFormatError], str] = {
@@ -47,9 +46,6 @@ class MethodNotAllowed(errors.Unsupported):
     """The operation does not apply to this resource; the model has it for record expiration only."""
 
 
-_NAMES[MethodNotAllowed] = "MethodNotAllowedException"
-
-
 def failure(name: str, message: str, headers: dict[str, str] | None = None) -> Response:
     """One error of the model."""
     return _answer(STATUSES[name], name, message, headers)
@@ -62,7 +58,8 @@ def unknown_operation(method: str, path: str) -> Response:
 
 def answer_to(error: errors.TableFormatError) -> Response:
     """The answer to an error of ours."""
-    name = next(_NAMES[kind] for kind in type(error).__mro__ if kind in _NAMES)
+    wrong_method = isinstance(error, MethodNotAllowed)
+    name = "MethodNotAllowedException" if wrong_method else _NAMES[error.kind]
     # Retry-After promises that the request was certainly not applied; only Unavailable means that.
     headers = {"Retry-After": "1"} if isinstance(error, errors.Unavailable) else None
     return failure(name, _worded(error), headers)

@@ -15,8 +15,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from catalog_server.api.auth import principal_of
 from catalog_server.api.bodies import read_json_object
-from catalog_server.api.s3tables import buckets, maintenance, not_offered
-from catalog_server.api.s3tables.arn import Home, segments
+from catalog_server.api.s3tables import (
+    buckets,
+    maintenance,
+    namespaces,
+    not_offered,
+    resource_policies,
+    storage_settings,
+    tags,
+)
+from catalog_server.api.s3tables.arn import segments
 from catalog_server.api.s3tables.call import Call
 from catalog_server.api.s3tables.errors import answer_to, failure, internal_error, unknown_operation
 from catalog_server.api.s3tables.openapi import document
@@ -32,6 +40,10 @@ _DOCUMENT = "/openapi.json"
 
 OPERATIONS: tuple[Operation, ...] = (
     *buckets.OPERATIONS,
+    *namespaces.OPERATIONS,
+    *resource_policies.OPERATIONS,
+    *storage_settings.OPERATIONS,
+    *tags.OPERATIONS,
     *maintenance.OPERATIONS,
     *not_offered.OPERATIONS,
 )
@@ -78,8 +90,6 @@ class _Door:
 
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
-        wanted = platform.settings.s3tables
-        self._home = Home(wanted.region, wanted.account_id)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -102,7 +112,6 @@ class _Door:
         call = Call(
             platform=self._platform,
             principal=principal_of(request),
-            home=self._home,
             path=parameters,
             query=operation.query.read_query(_query(request.scope["query_string"])),
             body=await self._body(request, operation),

@@ -1,0 +1,97 @@
+"""Settings of one bucket or table that nothing but their own API gives a meaning to: set, read, taken away."""
+
+from collections.abc import Callable
+
+from sqlalchemy import Connection
+
+from catalog_server.services.arns import Arn
+from catalog_server.services.principals import Principal
+from catalog_server.store import buckets, tables
+from catalog_server.store import resource_settings as rows
+from catalog_server.store.engine import Database
+from table_format.clock import Clock
+from table_format.ident import TableIdent
+from table_format.jsontypes import JsonObject
+
+Locate = Callable[[Connection], str]
+"""Finds the resource id in the unit's own transaction, so that nothing is set on what has just gone."""
+
+
+def of_bucket(name: str) -> Locate:
+    """The table bucket of that name. What it gives raises `NoSuchWarehouse` when there is none."""
+    return lambda connection: buckets.require(connection, name).resource_id
+
+
+def of_table(bucket: str, ident: TableIdent) -> Locate:
+    """The table of that name. What it gives raises `NoSuchWarehouse` or `NoSuchTable` when there is none."""
+    return lambda connection: (
+        tables.require(connection, buckets.require(connection, bucket).id, ident).resource_id
+    )
+
+
+def of_arn(arn: Arn) -> Locate:
+    """What an ARN names. What it gives raises `NoSuchWarehouse` or `NoSuchTable` when there is none."""
+    if arn.table_id is None:
+        return of_bucket(arn.bucket)
+    table_id = arn.table_id
+
+    def find(connection: Connection) -> str:
+        return tables.by_resource_id(
+            connection, buckets.require(connection, arn.bucket).id, table_id
+        ).resource_id
+
+    return find
+
+
+class ResourceSettingsService:
+    """Use-cases on settings of resources."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def resource_id(self, principal: Principal, locate: Locate) -> str:
+        """The id of a resource.
+
+        Raises:
+            NotFound: there is no such resource.
+        """
+        return await self._database.read(locate)
+
+    async def get(self, principal: Principal, locate: Locate, *names: str) -> list[JsonObject | None]:
+        """The documents under these names, None where nothing is set.
+
+        Raises:
+            NotFound: there is no such resource.
+        """
+        return await self._database.read(_get, locate, names)
+
+    async def put(self, principal: Principal, locate: Locate, name: str, document: JsonObject) -> None:
+        """Set one.
+
+        Raises:
+            NotFound: there is no such resource.
+        """
+        await self._database.write(_put, locate, name, document, self._clock.now_ms())
+
+    async def remove(self, principal: Principal, locate: Locate, name: str) -> bool:
+        """Take one away; whether it was there.
+
+        Raises:
+            NotFound: there is no such resource.
+        """
+        return await self._database.write(_remove, locate, name)
+
+
+def _get(connection: Connection, locate: Locate, names: tuple[str, ...]) -> list[JsonObject | None]:
+    resource_id = locate(connection)
+    found = [rows.find(connection, resource_id, name) for name in names]
+    return [None if row is None else row.document for row in found]
+
+
+def _put(connection: Connection, locate: Locate, name: str, document: JsonObject, now_ms: int) -> None:
+    rows.put(connection, locate(connection), name, document, now_ms)
+
+
+def _remove(connection: Connection, locate: Locate, name: str) -> bool:
+    return rows.remove(connection, locate(connection), name)
