@@ -21,7 +21,7 @@ from catalog_server.services.content_limits import ContentLimits
 from catalog_server.services.documents import DocumentCache, FileBounds
 from catalog_server.services.idempotency import IdempotencyService
 from catalog_server.services.job_context import DatabaseJobContext, DatabaseUnreferencedLog
-from catalog_server.services.jobs import JobService
+from catalog_server.services.jobs import JobLimits, JobService
 from catalog_server.services.locations import three_slashes
 from catalog_server.services.metadata_files import MetadataFiles
 from catalog_server.services.namespaces import NamespaceService
@@ -236,6 +236,7 @@ def build(
     commits = CommitService(database, documents, stores, (clock, ids), threads, commit_limits, turns)
     files = MetadataFiles(stores, ids, threads, max_bytes=limits.max_metadata_bytes)
     tables = TableService(database, documents, commits, (clock, ids))
+    policies = PolicyService(database, documents, clock, allow_unsafe=settings.maintenance.allow_unsafe)
     return Platform(
         settings=settings,
         clock=clock,
@@ -266,8 +267,8 @@ def build(
         ),
         commits=commits,
         turns=turns,
-        policies=PolicyService(database, documents, clock, allow_unsafe=settings.maintenance.allow_unsafe),
-        jobs=JobService(database, clock, max_attempts=settings.maintenance.max_attempts),
+        policies=policies,
+        jobs=JobService(database, clock, policies, _job_limits(settings)),
         idempotency=IdempotencyService(database, clock, lifetime_ms=limits.idempotency_minutes * _MINUTE_MS),
         reports=ReportService(database, tables, clock, _report_limits(settings)),
     )
@@ -283,6 +284,16 @@ def _commit_limits(settings: Settings) -> CommitLimits:
             columns=limits.max_columns, properties=limits.max_properties, text_bytes=limits.max_text_bytes
         ),
         metadata_bytes=limits.max_metadata_bytes,
+    )
+
+
+def _job_limits(settings: Settings) -> JobLimits:
+    wanted = settings.maintenance
+    return JobLimits(
+        max_attempts=wanted.max_attempts,
+        kept_ms=wanted.history_days * _DAY_MS,
+        total=wanted.total_concurrency or None,
+        per_bucket=wanted.bucket_concurrency or None,
     )
 
 

@@ -165,6 +165,25 @@ class MaintenanceSettings(Group):
     )
     max_attempts: int = Field(5, ge=1, description="How often a failing job is tried.")
     concurrency: int = Field(1, ge=1, le=64, description="Jobs that one worker runs at the same time.")
+    total_concurrency: int = Field(
+        0, ge=0, description="Jobs that all workers together run at the same time; 0 is no limit."
+    )
+    bucket_concurrency: int = Field(
+        0,
+        ge=0,
+        description="Jobs that run at the same time on the tables of one bucket; 0 is no limit.",
+    )
+    history_days: int = Field(
+        30,
+        ge=1,
+        le=36_500,
+        description="How long jobs that ended are kept; the last of each kind and table stays longer.",
+    )
+    plan_wait_seconds: float = Field(
+        20.0,
+        gt=0,
+        description="How long a request for a maintenance plan waits for the plan before it answers 202.",
+    )
 
 
 class PlanningSettings(Group):

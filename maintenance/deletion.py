@@ -6,7 +6,7 @@ Decides nothing about what may be deleted; the caller's check does, and it may o
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from maintenance.ports import JobContext
+from maintenance.ports import LEASE_LOST, JobContext
 from table_format.io.store import ObjectStore
 
 
@@ -21,6 +21,8 @@ class Deleted:
     failures: list[str] = field(default_factory=list)
     """Paths the store refused to delete, each with the reason."""
     lease_lost: bool = False
+    why_stopped: str = LEASE_LOST
+    """When `lease_lost`: why, for the report."""
     left: int = 0
     """Not reached."""
 
@@ -36,7 +38,7 @@ def delete_in_batches(
     check: Check,
     after_batch: Callable[[Sequence[str]], None] | None = None,
 ) -> Deleted:
-    """Delete in the given order; stops, without an error, as soon as the lease is gone.
+    """Delete in the given order; stops, without an error, as soon as the lease is gone or the job is to end.
 
     Raises:
         Forbidden: the store denies access.
@@ -50,6 +52,7 @@ def delete_in_batches(
         # The lease is read last, so that as little time as possible lies between the answer and the deletion.
         if not ctx.still_leased():
             done.lease_lost = True
+            done.why_stopped = ctx.stopped or LEASE_LOST
             done.left = len(paths) - start
             return done
         failures = store.delete_many(allowed)

@@ -7,7 +7,7 @@ loop; a job's context is sync and may be used from any thread, for the job itsel
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from maintenance.policies import Policy
 from table_format.catalog import TableCatalog
@@ -65,11 +65,20 @@ class Job:
     """What an earlier, interrupted attempt saved."""
 
 
+class Stopped(Exception):
+    """A job ends at a safe step because it was told to; nothing is half-done."""
+
+
+LEASE_LOST: Final = "the lease was lost, another worker takes over"
+
+
 class JobQueue(Protocol):
     """Jobs with leases; a call that names an owner answers False when the lease is that owner's no more."""
 
-    async def claim(self, owner: str, kinds: Collection[JobKind], lease_ms: int) -> Job | None:
-        """Take the next job that is due, or None."""
+    async def claim(
+        self, owner: str, kinds: Collection[JobKind], lease_ms: int, *, dry_only: bool = False
+    ) -> Job | None:
+        """Take the next job that is due (with `dry_only` the next dry run), or None."""
         ...
 
     async def heartbeat(self, job_id: int, owner: str, lease_ms: int) -> bool:
@@ -82,6 +91,20 @@ class JobQueue(Protocol):
 
     async def fail(self, job_id: int, owner: str, error: str, retry_at_ms: int | None) -> bool:
         """Record a failure: queued again for `retry_at_ms`, or failed for good when that is None."""
+        ...
+
+    async def hand_back(self, job_id: int, owner: str) -> bool:
+        """Queue a job again that did not fail, but whose worker stops: the attempt does not count."""
+        ...
+
+    async def cancel_requested(self, job_id: int) -> bool:
+        """Whether somebody asked the job to end."""
+        ...
+
+    async def end_cancelled(
+        self, job_id: int, owner: str, report: JsonObject, plan: JsonObject | None
+    ) -> bool:
+        """Record that a job ended because it was asked to; a plan of None keeps the one that was saved."""
         ...
 
     async def save_plan(self, job_id: int, owner: str, plan: JsonObject) -> bool:
@@ -184,8 +207,23 @@ class JobContext(Protocol):
         """The policy in force for the job's table (read anew at every call)."""
         ...
 
+    @property
+    def stopped(self) -> str | None:
+        """Why the job is to end at its next safe step, as far as this process knows; None while it may go on.
+
+        Costs nothing, unlike `still_leased`, and says nothing about the lease: never delete on its word.
+        """
+        ...
+
     def still_leased(self) -> bool:
-        """Whether the lease is still ours by the database, not by memory; False when that cannot be told."""
+        """Whether the job may go on by the database, not by memory; False when that cannot be told.
+
+        It may not when the lease is another's or has run out, or when somebody asked the job to end.
+        """
+        ...
+
+    def cancel_requested(self) -> bool:
+        """Whether somebody asked the job to end; False when that cannot be told."""
         ...
 
     def other_table_locations(self) -> Sequence[str]:

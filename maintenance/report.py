@@ -17,6 +17,7 @@ class Outcome(StrEnum):
     NOTHING = "nothing"
     SKIPPED = "skipped"
     CONFLICT = "conflict"
+    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

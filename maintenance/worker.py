@@ -4,8 +4,7 @@ The only loop that runs jobs. A job that loses its lease is told so at its next 
 stopping drains: no new claims, and what runs may finish within the grace.
 """
 
-import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,15 +14,13 @@ import structlog
 
 from maintenance.compaction.job import run as run_compaction
 from maintenance.expiration.job import run as run_expiration
+from maintenance.leased import LeasedContext, Stop
 from maintenance.orphans.job import run as run_orphans
-from maintenance.policies import Policy
-from maintenance.ports import Job, JobContext, JobKind, JobQueue, JobSettings, NewJob, UnreferencedLog
+from maintenance.ports import Job, JobContext, JobKind, JobQueue, NewJob, Stopped
 from maintenance.purge.job import run as run_purge
-from maintenance.report import Report
-from table_format.catalog import TableCatalog
+from maintenance.report import Outcome, Report
 from table_format.clock import Clock, Ids
 from table_format.errors import CommitFailed, Kind, TableFormatError, log_fields
-from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 
 _log = structlog.get_logger(__name__)
@@ -59,79 +56,6 @@ ContextFactory = Callable[[Job, str], JobContext]
 """Gives the surroundings of a claimed job for its owner."""
 
 
-class LeasedContext:
-    """A job's context that also knows what the heartbeat knows: once the lease is lost, it is lost."""
-
-    def __init__(self, inner: JobContext) -> None:
-        self._inner = inner
-        self._lost = threading.Event()
-
-    def lose(self) -> None:
-        """From now on the lease is not ours, whatever the database says."""
-        self._lost.set()
-
-    @property
-    def lost(self) -> bool:
-        """Whether it was lost, or given up."""
-        return self._lost.is_set()
-
-    def still_leased(self) -> bool:
-        """Whether the lease is ours by the heartbeat and by the database; a no is final and queues the job again.
-
-        Else a job that stopped for a no, while a late heartbeat got its lease back, would count as done.
-        """
-        if not self._lost.is_set() and not self._inner.still_leased():
-            self.lose()
-        return not self._lost.is_set()
-
-    def save_plan(self, plan: JsonObject) -> None:
-        """Store the plan while the lease is ours.
-
-        Raises:
-            CommitFailed: it is not.
-        """
-        if self._lost.is_set():
-            raise CommitFailed("the lease of this job was lost")
-        self._inner.save_plan(plan)
-
-    @property
-    def catalog(self) -> TableCatalog:
-        """The catalog."""
-        return self._inner.catalog
-
-    @property
-    def clock(self) -> Clock:
-        """Time."""
-        return self._inner.clock
-
-    @property
-    def ids(self) -> Ids:
-        """Ids."""
-        return self._inner.ids
-
-    @property
-    def settings(self) -> JobSettings:
-        """Limits."""
-        return self._inner.settings
-
-    @property
-    def unreferenced(self) -> UnreferencedLog:
-        """The log of unreferenced files."""
-        return self._inner.unreferenced
-
-    def store_for(self, location: str) -> ObjectStore:
-        """The store of a location."""
-        return self._inner.store_for(location)
-
-    def policy(self, kind: JobKind) -> Policy:
-        """The policy in force."""
-        return self._inner.policy(kind)
-
-    def other_table_locations(self) -> Sequence[str]:
-        """Where other tables lie."""
-        return self._inner.other_table_locations()
-
-
 class Worker:
     """Runs jobs until told to stop."""
 
@@ -152,20 +76,24 @@ class Worker:
         self._runners = runners
 
     async def run(self, stop: anyio.Event) -> None:
-        """Claim and run jobs until `stop` is set and what runs has ended, or the grace is over."""
-        limiter = anyio.CapacityLimiter(self._settings.concurrency)
+        """Claim and run jobs until `stop` is set and what runs has ended, or the grace is over.
+
+        One more place is for dry runs alone: somebody waits for their answer, and they only read.
+        """
+        limiter = anyio.CapacityLimiter(self._settings.concurrency + 1)
         async with anyio.create_task_group() as tasks:
             for _ in range(self._settings.concurrency):
-                tasks.start_soon(self._loop, stop, limiter)
+                tasks.start_soon(self._loop, stop, limiter, False)
+            tasks.start_soon(self._loop, stop, limiter, True)
 
     async def run_once(self) -> bool:
         """Claim and run one job; False when none was due."""
-        return await self._next(anyio.Event(), anyio.CapacityLimiter(1))
+        return await self._next(anyio.Event(), anyio.CapacityLimiter(1), dry_only=False)
 
-    async def _loop(self, stop: anyio.Event, limiter: anyio.CapacityLimiter) -> None:
+    async def _loop(self, stop: anyio.Event, limiter: anyio.CapacityLimiter, dry_only: bool) -> None:
         while not stop.is_set():
             try:
-                busy = await self._next(stop, limiter)
+                busy = await self._next(stop, limiter, dry_only=dry_only)
             except Exception as error:  # noqa: BLE001 - a loop top: the queue may be away for a while
                 _log.warning("maintenance.claim_failed", **log_fields(error))
                 busy = False
@@ -173,8 +101,9 @@ class Worker:
                 with anyio.move_on_after(self._settings.poll_seconds):
                     await stop.wait()
 
-    async def _next(self, stop: anyio.Event, limiter: anyio.CapacityLimiter) -> bool:
-        job = await self._queue.claim(self._settings.owner, self._settings.kinds, self._settings.lease_ms)
+    async def _next(self, stop: anyio.Event, limiter: anyio.CapacityLimiter, *, dry_only: bool) -> bool:
+        settings = self._settings
+        job = await self._queue.claim(settings.owner, settings.kinds, settings.lease_ms, dry_only=dry_only)
         if job is None:
             return False
         with structlog.contextvars.bound_contextvars(job_id=job.id, kind=str(job.kind), table=str(job.ident)):
@@ -187,6 +116,7 @@ class Worker:
         context = LeasedContext(self._context_factory(job, self._settings.owner))
         async with anyio.create_task_group() as beside:
             beside.start_soon(self._keep_lease, job, context)
+            beside.start_soon(self._watch_for_cancel, job, context)
             beside.start_soon(self._drain, stop, context)
             report: Report | None = None
             failure: Exception | None = None
@@ -197,14 +127,25 @@ class Worker:
             except Exception as error:  # noqa: BLE001 - a loop top: whatever a job raises is recorded with it
                 failure = error
             beside.cancel_scope.cancel()
-        if context.lost:
-            # Whatever the job reports, it was cut short: the next attempt carries it on. Refused if not ours.
-            told = "the worker stopped, or lost the lease, before the job was done"
-            await self._queue.fail(job.id, self._settings.owner, told, self._clock.now_ms())
+        if context.told is not None:
+            await self._cut_short(job, context.told, report, failure)
         elif report is not None:
             await self._finish(job, report)
         elif failure is not None:
             await self._fail(job, failure)
+
+    async def _cut_short(self, job: Job, why: Stop, report: Report | None, failure: Exception | None) -> None:
+        """Whatever the job reports, it was told to end before it was done. Refused if the job is not ours."""
+        _log.info("maintenance.job_cut_short", why=why.value)
+        owner = self._settings.owner
+        if why is Stop.CANCELLED:
+            told = _cancelled(report, failure)
+            await self._queue.end_cancelled(job.id, owner, told, None if report is None else report.plan)
+        elif why is Stop.DRAINED:
+            await self._queue.hand_back(job.id, owner)
+        else:
+            told_lost = "the worker lost the lease before the job was done"
+            await self._queue.fail(job.id, owner, told_lost, self._clock.now_ms())
 
     async def _keep_lease(self, job: Job, context: LeasedContext) -> None:
         """Prolong the lease; give it up when the queue says so, or stays away for as long as the lease is."""
@@ -222,7 +163,21 @@ class Worker:
                 confirmed = asked
             if not held:
                 _log.warning("maintenance.lease_lost")
-                context.lose()
+                context.stop(Stop.LOST)
+                return
+
+    async def _watch_for_cancel(self, job: Job, context: LeasedContext) -> None:
+        """Tell the job soon when somebody asks it to end; before it deletes anything it asks for itself."""
+        while True:
+            await anyio.sleep(self._settings.poll_seconds)
+            try:
+                asked = await self._queue.cancel_requested(job.id)
+            except Exception as error:  # noqa: BLE001 - a loop top: the heartbeat watches over the database
+                _log.warning("maintenance.cancel_not_checked", error=str(error))
+                continue
+            if asked:
+                _log.info("maintenance.cancel_requested")
+                context.stop(Stop.CANCELLED)
                 return
 
     async def _drain(self, stop: anyio.Event, context: LeasedContext) -> None:
@@ -230,12 +185,14 @@ class Worker:
         await stop.wait()
         await anyio.sleep(self._settings.drain_seconds)
         _log.info("maintenance.drain_over")
-        context.lose()
+        context.stop(Stop.DRAINED)
 
     async def _finish(self, job: Job, report: Report) -> None:
         _log.info("maintenance.job_finished", outcome=str(report.outcome), reason=report.reason)
         held = await self._queue.finish(job.id, self._settings.owner, report.to_json(), report.plan)
-        if held and report.again_after_ms is not None and not job.dry_run:
+        if not held or report.again_after_ms is None or job.dry_run:
+            return
+        if not await self._queue.cancel_requested(job.id):  # else whoever asked would meet it again at once
             await self._queue.enqueue(
                 NewJob(
                     kind=job.kind,
@@ -260,3 +217,13 @@ class Worker:
     def _retry_at(self, attempts: int) -> int:
         wait = min(self._settings.first_retry_ms * 2 ** (attempts - 1), self._settings.longest_retry_ms)
         return self._clock.now_ms() + int(self._ids.jitter(wait / 2, wait))
+
+
+def _cancelled(report: Report | None, failure: Exception | None) -> JsonObject:
+    """What a cancelled run reports: how far it came, if it still could say so."""
+    if report is not None:
+        return {**report.to_json(), "outcome": str(Outcome.CANCELLED), "againAfterMs": None}
+    reason = "cancelled before it was done; nothing is half-done"
+    if failure is not None and not isinstance(failure, Stopped | CommitFailed):
+        reason = f"cancelled; it failed while it ended: {failure}"
+    return Report(outcome=Outcome.CANCELLED, reason=reason).to_json()

@@ -11,6 +11,7 @@ which and what to do, and are written for the person who sent the request.
     ├── AlreadyExists             ALREADY_EXISTS
     ├── NamespaceNotEmpty         CONFLICT
     ├── BucketNotEmpty            CONFLICT
+    ├── JobInTheWay               CONFLICT
     ├── CommitFailed              CONFLICT            the commit certainly did not happen; reload and retry
     │   └── RequirementFailed     REQUIREMENT_FAILED
     ├── VersionConflict           CONFLICT            optimistic concurrency on anything that is not a table
@@ -110,6 +111,12 @@ class NamespaceNotEmpty(TableFormatError):
 
 class BucketNotEmpty(TableFormatError):
     """A table bucket that still holds something, or is needed, was to be deleted."""
+
+    kind = Kind.CONFLICT
+
+
+class JobInTheWay(TableFormatError):
+    """A maintenance job is not in the state that is asked for, or another one holds its place."""
 
     kind = Kind.CONFLICT
 

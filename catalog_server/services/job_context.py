@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from catalog_server.services.policies import PolicyService
 from catalog_server.services.port import InProcessCatalog
 from catalog_server.services.stores import Stores
-from catalog_server.store import jobs, places, tables, unreferenced
+from catalog_server.store import job_listing, jobs, places, tables, unreferenced
 from catalog_server.store.engine import Database
 from maintenance.policies import Policy, PolicyType
 from maintenance.ports import Job, JobKind, JobSettings, Unreferenced
@@ -73,8 +73,20 @@ class DatabaseJobContext:
             raise NoSuchTable(f"Table does not exist: {self.job.ident}")
         return self._wait(self.policies.in_force(row, PolicyType(kind.value)))
 
+    @property
+    def stopped(self) -> str | None:
+        """None: only the worker that hands this out knows of a stop."""
+        return None
+
+    def cancel_requested(self) -> bool:
+        """Whether somebody asked the job to end; False when that cannot be told."""
+        try:
+            return self.database.read_now(jobs.cancel_requested, self.job.id)
+        except Unavailable:
+            return False
+
     def still_leased(self) -> bool:
-        """Whether the lease is still ours by the database; False when that cannot be told."""
+        """Whether the job may go on by the database; False when that cannot be told."""
         try:
             return self.database.read_now(jobs.leased, self.job.id, self.owner, self.clock.now_ms())
         except Unavailable:
@@ -103,5 +115,5 @@ def _other_locations(connection: Connection, job: Job) -> Sequence[str]:
     own = "" if job.kind is JobKind.PURGE else job.table_uuid
     return [
         *places.other_than(connection, own),
-        *jobs.unpurged_locations(connection, JobKind.PURGE.value, job.table_uuid),
+        *job_listing.unpurged_locations(connection, JobKind.PURGE.value, job.table_uuid),
     ]

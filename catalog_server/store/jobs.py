@@ -1,75 +1,27 @@
-"""Rows of maintenance jobs. Owns the states and who may change them; knows nothing of what a job does.
+"""The life of maintenance jobs as rows. Owns who may change their states; knows nothing of what a job does.
 
-queued -> running (a lease with an end) -> done | failed, or back to queued. At most one job per table and kind
-is queued, and at most one that is not a dry run is running per table; unique indexes hold both. Every function here
-locks the jobs that it decides on, so that workers of many processes may share one queue.
+queued -> running (a lease with an end) -> done | failed | cancelled, or back to queued. At most one job per table and
+kind is queued, and at most one that is not a dry run is running per table; unique indexes hold both. Every function
+here locks the jobs that it decides on, so that workers of many processes may share one queue; those of people,
+`cancel` and `retry`, have the database to themselves.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Row,
-    Select,
-    and_,
-    bindparam,
-    case,
-    exists,
-    func,
-    insert,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import Connection, and_, bindparam, insert, select, update
 
-from catalog_server.store.keys import namespace_of
-from catalog_server.store.schema import buckets, jobs
+from catalog_server.store.job_claims import ClaimRules, claim
+from catalog_server.store.job_rows import PLAN, JobRow, JobState, find, job_of, joined, must
+from catalog_server.store.schema import jobs
 from catalog_server.store.units import row_locks
-from table_format.ident import Namespace
+from table_format.errors import JobInTheWay, NoSuchJob
 from table_format.jsontypes import JsonObject
 
+__all__ = ["ClaimRules", "JobBirth", "JobRow", "JobState", "claim", "find"]
 
-class JobState(StrEnum):
-    """Where a job stands."""
-
-    QUEUED = "queued"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRow:
-    """A job as stored."""
-
-    id: int
-    kind: str
-    state: JobState
-    origin: str
-    bucket_id: int
-    bucket: str
-    namespace: Namespace | None
-    table: str | None
-    table_id: int | None
-    table_uuid: str
-    dry_run: bool
-    payload: JsonObject
-    priority: int
-    attempts: int
-    max_attempts: int
-    run_after_ms: int
-    lease_owner: str | None
-    lease_until_ms: int | None
-    plan: JsonObject | None
-    report: JsonObject | None
-    error: str | None
-    created_at_ms: int
-    started_at_ms: int | None
-    finished_at_ms: int | None
+URGENT: Final = 10
+_FAILURES_KEPT: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,17 +42,6 @@ class JobBirth:
     run_after_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobQuery:
-    """Which jobs to list; None leaves a member open."""
-
-    bucket: str | None = None
-    namespace_key: str | None = None
-    table: str | None = None
-    kind: str | None = None
-    state: str | None = None
-
-
 @row_locks
 def enqueue(connection: Connection, birth: JobBirth, now_ms: int) -> JobRow:
     """Queue a job, or give the one that is queued for the same table, kind and dryness already.
@@ -110,7 +51,7 @@ def enqueue(connection: Connection, birth: JobBirth, now_ms: int) -> JobRow:
     """
     queued = _queued_twin(connection, birth.table_uuid, birth.kind, birth.dry_run)
     if queued is not None:
-        return _brought_forward(connection, queued, birth) if birth.priority > queued.priority else queued
+        return _joined_by(connection, queued, birth)
     job_id = connection.execute(
         insert(jobs)
         .values(
@@ -132,15 +73,20 @@ def enqueue(connection: Connection, birth: JobBirth, now_ms: int) -> JobRow:
         )
         .returning(jobs.c.id)
     ).scalar_one()
-    return _must(connection, job_id)
+    return must(connection, job_id)
 
 
-def _brought_forward(connection: Connection, queued: JobRow, birth: JobBirth) -> JobRow:
-    run_after_ms = min(queued.run_after_ms, max(birth.run_after_ms, 0))
-    connection.execute(
-        update(jobs).where(jobs.c.id == queued.id).values(run_after_ms=run_after_ms, priority=birth.priority)
-    )
-    return _must(connection, queued.id)
+def _joined_by(connection: Connection, queued: JobRow, birth: JobBirth) -> JobRow:
+    values: dict[str, Any] = {}
+    if birth.priority > queued.priority:
+        run_after_ms = min(queued.run_after_ms, max(birth.run_after_ms, 0))
+        values |= {"run_after_ms": run_after_ms, "priority": birth.priority}
+    if queued.origin == PLAN and birth.origin != PLAN:
+        values["origin"] = birth.origin  # from now on it is more than one answer
+    if not values:
+        return queued
+    connection.execute(update(jobs).where(jobs.c.id == queued.id).values(**values))
+    return must(connection, queued.id)
 
 
 def with_payload(birth: JobBirth, payload: JsonObject) -> JobBirth:
@@ -150,71 +96,7 @@ def with_payload(birth: JobBirth, payload: JsonObject) -> JobBirth:
 
 def urgent(birth: JobBirth, *, dry_run: bool) -> JobBirth:
     """The same job, before those that nobody waits for."""
-    return replace(birth, priority=10, dry_run=dry_run)
-
-
-def find(connection: Connection, job_id: int) -> JobRow | None:
-    """The job, or None."""
-    row = connection.execute(_joined().where(jobs.c.id == job_id)).first()
-    return None if row is None else _job(row)
-
-
-def page(
-    connection: Connection, query: JobQuery, after: tuple[str, ...] | None, limit: int | None
-) -> list[JobRow]:
-    """Jobs, the newest first."""
-    wanted: list[ColumnElement[bool]] = []
-    for column, value in (
-        (buckets.c.name, query.bucket),
-        (jobs.c.namespace_key, query.namespace_key),
-        (jobs.c.table_name, query.table),
-        (jobs.c.kind, query.kind),
-        (jobs.c.state, query.state),
-    ):
-        if value is not None:
-            wanted.append(column == value)
-    if after is not None:
-        wanted.append(jobs.c.id < int(after[0]))
-    rows = connection.execute(_joined().where(*wanted).order_by(jobs.c.id.desc()).limit(limit))
-    return [_job(row) for row in rows]
-
-
-@row_locks
-def claim(
-    connection: Connection, owner: str, kinds: Collection[str], lease_until_ms: int, now_ms: int
-) -> JobRow | None:
-    """Take the next due job whose table has no other job running, or None."""
-    other = jobs.alias("other")
-    busy = exists().where(
-        other.c.table_uuid == jobs.c.table_uuid, other.c.state == JobState.RUNNING, ~other.c.dry_run
-    )
-    job_id = connection.execute(
-        select(jobs.c.id)
-        .where(
-            jobs.c.state == JobState.QUEUED,
-            jobs.c.run_after_ms <= now_ms,
-            jobs.c.kind.in_(list(kinds)),
-            or_(jobs.c.dry_run, ~busy),
-        )
-        .order_by(jobs.c.priority.desc(), _waiting_since(), jobs.c.id)
-        .limit(1)
-        .with_for_update(of=jobs, skip_locked=True)
-    ).scalar_one_or_none()
-    if job_id is None:
-        return None
-    connection.execute(
-        update(jobs)
-        .where(jobs.c.id == job_id)
-        .values(
-            state=JobState.RUNNING,
-            lease_owner=owner,
-            lease_until_ms=lease_until_ms,
-            attempts=jobs.c.attempts + 1,
-            started_at_ms=now_ms,
-            error=None,
-        )
-    )
-    return _must(connection, job_id)
+    return replace(birth, priority=URGENT, dry_run=dry_run)
 
 
 @row_locks
@@ -258,43 +140,82 @@ def fail(
     failure: tuple[str, int | None],
     now_ms: int,
 ) -> bool:
-    """Record a failure: (error, when to try again, or None for never)."""
+    """Record a failure: (error, when to try again, or None for never). A job that is to end anyway is cancelled."""
     error, retry_at_ms = failure
-    if retry_at_ms is None:
-        return _change(connection, job_id, owner, error=error, state=JobState.FAILED, finished_at_ms=now_ms)
-    stored = connection.execute(_joined().where(jobs.c.id == job_id).with_for_update(of=jobs)).first()
-    row = None if stored is None else _job(stored)
-    if row is None or row.state is not JobState.RUNNING or row.lease_owner != owner:
+    row = _held(connection, job_id, owner)
+    if row is None:
         return False
-    _back_to_queue(connection, row, error, retry_at_ms, now_ms)
+    failures = _with_failure(row, error, now_ms)
+    if row.cancel_requested_at_ms is not None:
+        report = cancelled_report(f"cancelled; it had failed: {error}")
+        _end(connection, row, JobState.CANCELLED, now_ms, error=error, failures=failures, report=report)
+    elif retry_at_ms is None:
+        _end(connection, row, JobState.FAILED, now_ms, error=error, failures=failures)
+    else:
+        _back_to_queue(connection, row, retry_at_ms, now_ms, error=error, failures=failures)
     return True
+
+
+@row_locks
+def hand_back(connection: Connection, job_id: int, owner: str, now_ms: int) -> bool:
+    """Queue a job again that did not fail: its worker stops. The attempt does not count."""
+    row = _held(connection, job_id, owner)
+    if row is None:
+        return False
+    if row.cancel_requested_at_ms is not None:
+        _end(
+            connection,
+            row,
+            JobState.CANCELLED,
+            now_ms,
+            report=cancelled_report("cancelled before it was done"),
+        )
+    else:
+        _back_to_queue(connection, row, now_ms, now_ms, attempts=max(row.attempts - 1, 0))
+    return True
+
+
+@row_locks
+def end_cancelled(
+    connection: Connection, job_id: int, owner: str, result: tuple[JsonObject, JsonObject | None], now_ms: int
+) -> bool:
+    """Record that a job ended because it was asked to: (report, plan), where a plan of None keeps the saved one."""
+    report, plan = result
+    values: dict[str, Any] = {"state": JobState.CANCELLED, "report": report, "finished_at_ms": now_ms}
+    return _change(connection, job_id, owner, **(values if plan is None else {**values, "plan": plan}))
 
 
 @row_locks
 def requeue_stalled(connection: Connection, now_ms: int) -> int:
     """Give back running jobs whose lease ran out, or fail those that used up their attempts; how many."""
     rows = connection.execute(
-        _joined()
+        joined()
         .where(jobs.c.state == JobState.RUNNING, jobs.c.lease_until_ms < now_ms)
         .order_by(jobs.c.id)
         .with_for_update(of=jobs, skip_locked=True)  # one that is locked is being renewed or ended just now
     ).all()
     for stored in rows:
-        row = _job(stored)
+        row = job_of(stored)
         error = f"worker {row.lease_owner} stopped answering in attempt {row.attempts}"
-        if row.attempts >= row.max_attempts:
-            connection.execute(
-                update(jobs)
-                .where(jobs.c.id == row.id)
-                .values(state=JobState.FAILED, error=error, finished_at_ms=now_ms, lease_until_ms=None)
+        told = {"error": error, "failures": _with_failure(row, error, now_ms)}
+        if row.cancel_requested_at_ms is not None:
+            _end(
+                connection,
+                row,
+                JobState.CANCELLED,
+                now_ms,
+                report=cancelled_report(f"cancelled; {error}"),
+                **told,
             )
+        elif row.attempts >= row.max_attempts:
+            _end(connection, row, JobState.FAILED, now_ms, **told)
         else:
-            _back_to_queue(connection, row, error, now_ms, now_ms)
+            _back_to_queue(connection, row, now_ms, now_ms, **told)
     return len(rows)
 
 
 def leased(connection: Connection, job_id: int, owner: str, now_ms: int) -> bool:
-    """Whether the lease is the owner's and has not run out."""
+    """Whether the lease is the owner's and has not run out, and nobody asked the job to end."""
     return (
         connection.execute(
             select(jobs.c.id).where(
@@ -302,66 +223,121 @@ def leased(connection: Connection, job_id: int, owner: str, now_ms: int) -> bool
                 jobs.c.state == JobState.RUNNING,
                 jobs.c.lease_owner == owner,
                 jobs.c.lease_until_ms > now_ms,
+                jobs.c.cancel_requested_at_ms.is_(None),
             )
         ).first()
         is not None
     )
 
 
-def last_ends(connection: Connection) -> dict[tuple[str, str], int | None]:
-    """By (table_uuid, kind): when the last real run ended; None while a job is queued or running."""
-    rows = connection.execute(
-        select(
-            jobs.c.table_uuid,
-            jobs.c.kind,
-            func.max(jobs.c.finished_at_ms).label("ended"),
-            func.count(case((jobs.c.state.in_([JobState.QUEUED, JobState.RUNNING]), 1))).label("open"),
+def cancel_requested(connection: Connection, job_id: int) -> bool:
+    """Whether somebody asked the job to end."""
+    asked = select(jobs.c.id).where(jobs.c.id == job_id, jobs.c.cancel_requested_at_ms.is_not(None))
+    return connection.execute(asked).first() is not None
+
+
+def cancel(connection: Connection, job_id: int, now_ms: int) -> JobRow:
+    """End a queued job, or ask a running one to end at its next safe step. Asking twice changes nothing.
+
+    Raises:
+        NoSuchJob: there is none.
+        JobInTheWay: it came to another end already.
+    """
+    row = _found(connection, job_id)
+    if row.state is JobState.QUEUED:
+        report = cancelled_report("cancelled while it was queued")
+        _end(connection, row, JobState.CANCELLED, now_ms, report=report, cancel_requested_at_ms=now_ms)
+    elif row.state is JobState.RUNNING and row.cancel_requested_at_ms is None:
+        connection.execute(update(jobs).where(jobs.c.id == job_id).values(cancel_requested_at_ms=now_ms))
+    elif row.state in (JobState.DONE, JobState.FAILED):
+        raise JobInTheWay(f"Job {job_id} is {row.state}: there is nothing left to cancel")
+    return must(connection, job_id)
+
+
+def retry(connection: Connection, job_id: int, now_ms: int) -> JobRow:
+    """Queue a failed or cancelled job again, with fresh attempts; what it saved of its plan goes on.
+
+    Raises:
+        NoSuchJob: there is none.
+        JobInTheWay: it did not fail and was not cancelled, or another of its kind waits for the table already.
+    """
+    row = _found(connection, job_id)
+    if row.state not in (JobState.FAILED, JobState.CANCELLED):
+        raise JobInTheWay(f"Job {job_id} is {row.state}: only a failed or cancelled job can be tried again")
+    twin = _queued_twin(connection, row.table_uuid, row.kind, row.dry_run)
+    if twin is not None:
+        raise JobInTheWay(
+            f"Job {twin.id} is queued for the same table and kind already: watch that one, or retry after it"
         )
-        .where(~jobs.c.dry_run)
-        .group_by(jobs.c.table_uuid, jobs.c.kind)
-    )
-    return {(row.table_uuid, row.kind): None if row.open else row.ended for row in rows}
-
-
-def unpurged_locations(connection: Connection, kind: str, except_table_uuid: str) -> list[str]:
-    """Locations of dropped tables whose purge is still to come."""
-    rows = connection.execute(
-        select(jobs.c.payload).where(
-            jobs.c.kind == kind, jobs.c.state != JobState.DONE, jobs.c.table_uuid != except_table_uuid
+    connection.execute(
+        update(jobs)
+        .where(jobs.c.id == job_id)
+        .values(
+            state=JobState.QUEUED,
+            attempts=0,
+            priority=URGENT,
+            run_after_ms=now_ms,
+            error=None,
+            report=None,
+            lease_owner=None,
+            lease_until_ms=None,
+            cancel_requested_at_ms=None,
+            started_at_ms=None,
+            finished_at_ms=None,
         )
     )
-    return [row.payload["location"] for row in rows if "location" in row.payload]
+    return must(connection, job_id)
 
 
-def _waiting_since() -> ColumnElement[int]:
-    """Since when a job could have run: by `run_after` alone, jobs of commits (0) would pass all retries for ever."""
-    postponed = jobs.c.run_after_ms > jobs.c.created_at_ms
-    return case((postponed, jobs.c.run_after_ms), else_=jobs.c.created_at_ms)
+def cancelled_report(reason: str) -> JsonObject:
+    """The report of a job that was cancelled before it could write one."""
+    return {"outcome": "cancelled", "reason": reason, "figures": {}, "againAfterMs": None}
 
 
-def _back_to_queue(connection: Connection, row: JobRow, error: str, run_after_ms: int, now_ms: int) -> None:
-    # The interrupted job may hold a saved plan, the one queued meanwhile can not: the older one goes on.
+def _found(connection: Connection, job_id: int) -> JobRow:
+    row = find(connection, job_id)
+    if row is None:
+        raise NoSuchJob(f"Job does not exist: {job_id}")
+    return row
+
+
+def _held(connection: Connection, job_id: int, owner: str) -> JobRow | None:
+    stored = connection.execute(joined().where(jobs.c.id == job_id).with_for_update(of=jobs)).first()
+    row = None if stored is None else job_of(stored)
+    return row if row is not None and row.state is JobState.RUNNING and row.lease_owner == owner else None
+
+
+def _with_failure(row: JobRow, error: str, now_ms: int) -> list[JsonObject]:
+    failure = {"attempt": row.attempts, "atMs": now_ms, "worker": row.lease_owner, "error": error}
+    return [*row.failures, failure][-_FAILURES_KEPT:]
+
+
+def _end(connection: Connection, row: JobRow, state: JobState, now_ms: int, **values: Any) -> None:
+    connection.execute(
+        update(jobs)
+        .where(jobs.c.id == row.id)
+        .values(state=state, finished_at_ms=now_ms, lease_until_ms=None, **values)
+    )
+
+
+def _back_to_queue(
+    connection: Connection, row: JobRow, run_after_ms: int, now_ms: int, **values: Any
+) -> None:
+    # The interrupted job may hold a saved plan, the one queued meanwhile hardly ever: the older one goes on.
     twin = _queued_twin(connection, row.table_uuid, row.kind, row.dry_run)
     if twin is not None:
         reason = f"joined with job {row.id}, which was interrupted and runs again"
-        connection.execute(
-            update(jobs)
-            .where(jobs.c.id == twin.id)
-            .values(
-                state=JobState.DONE,
-                report={"outcome": "skipped", "reason": reason, "figures": {}, "againAfterMs": None},
-                finished_at_ms=now_ms,
-            )
-        )
+        report: JsonObject = {"outcome": "skipped", "reason": reason, "figures": {}, "againAfterMs": None}
+        _end(connection, twin, JobState.DONE, now_ms, report=report)
     connection.execute(
         update(jobs)
         .where(jobs.c.id == row.id)
         .values(
             state=JobState.QUEUED,
-            error=error,
             run_after_ms=run_after_ms,
             lease_owner=None,
             lease_until_ms=None,
+            **values,
         )
     )
 
@@ -370,7 +346,7 @@ def _queued_twin(connection: Connection, table_uuid: str, kind: str, dry_run: bo
     # Locked: were it claimed before this transaction ends, it would run without seeing what it is wanted for.
     values = {"table_uuid": table_uuid, "kind": kind, "dry_run": dry_run}
     row = connection.execute(_QUEUED_TWIN, values).first()
-    return None if row is None else _job(row)
+    return None if row is None else job_of(row)
 
 
 def _change(connection: Connection, job_id: int, owner: str, **values: Any) -> bool:
@@ -382,17 +358,9 @@ def _change(connection: Connection, job_id: int, owner: str, **values: Any) -> b
     return changed.rowcount == 1
 
 
-def _must(connection: Connection, job_id: int) -> JobRow:
-    return _job(connection.execute(_joined().where(jobs.c.id == job_id)).one())
-
-
-def _joined() -> Select[Any]:
-    return select(jobs, buckets.c.name.label("bucket_name")).join(buckets, buckets.c.id == jobs.c.bucket_id)
-
-
 # Every commit to a table of small files asks this; building a statement takes longer than running it.
 _QUEUED_TWIN = (
-    _joined()
+    joined()
     .where(
         jobs.c.table_uuid == bindparam("table_uuid"),
         jobs.c.kind == bindparam("kind"),
@@ -401,32 +369,3 @@ _QUEUED_TWIN = (
     )
     .with_for_update(of=jobs)
 )
-
-
-def _job(row: Row[Any]) -> JobRow:
-    return JobRow(
-        id=row.id,
-        kind=row.kind,
-        state=JobState(row.state),
-        origin=row.origin,
-        bucket_id=row.bucket_id,
-        bucket=row.bucket_name,
-        namespace=None if row.namespace_key is None else namespace_of(row.namespace_key),
-        table=row.table_name,
-        table_id=row.table_id,
-        table_uuid=row.table_uuid,
-        dry_run=row.dry_run,
-        payload=row.payload,
-        priority=row.priority,
-        attempts=row.attempts,
-        max_attempts=row.max_attempts,
-        run_after_ms=row.run_after_ms,
-        lease_owner=row.lease_owner,
-        lease_until_ms=row.lease_until_ms,
-        plan=row.plan,
-        report=row.report,
-        error=row.error,
-        created_at_ms=row.created_at_ms,
-        started_at_ms=row.started_at_ms,
-        finished_at_ms=row.finished_at_ms,
-    )

@@ -94,7 +94,7 @@ def _report(planned: CompactionPlan, progress: Progress, policy: CompactionPolic
 
 def _outcome(planned: CompactionPlan, progress: Progress) -> tuple[Outcome, str, int | None]:
     if progress.lease_lost:
-        reason = f"the lease was lost after {progress.groups} groups; another worker takes over"
+        reason = f"stopped after {progress.groups} groups: {progress.why_stopped}"
         return Outcome.SKIPPED, reason, None
     if not progress.groups:
         reason = (

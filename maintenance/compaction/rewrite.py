@@ -4,7 +4,7 @@ Decides nothing and commits nothing. Memory is bounded by a batch and an open ro
 The invariant: as many rows come out as went in, by the manifests, by the batches and by the written file's footer.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -56,6 +56,8 @@ class Place:
     """Where file names get their number."""
     opened: set[str]
     """Every path that writing may have left an object at, also when it failed."""
+    go_on: Callable[[], None]
+    """Asked between two batches of rows; raises `Stopped` when the job is to end."""
 
 
 def execute(group: PlannedGroup, tasks: Mapping[str, FileTask], place: Place) -> Rewritten:
@@ -64,6 +66,7 @@ def execute(group: PlannedGroup, tasks: Mapping[str, FileTask], place: Place) ->
     Raises:
         Internal: rows out are not rows in; nothing may be committed.
         NoSuchFile: an input is gone.
+        Stopped: the job is to end; what was written may go.
     """
     inputs = tuple(tasks[file.path] for file in group.inputs)
     schema = place.metadata.schema()
@@ -81,6 +84,7 @@ def execute(group: PlannedGroup, tasks: Mapping[str, FileTask], place: Place) ->
     try:
         for task in inputs:
             for batch in read_task(place.store, task, place.metadata):
+                place.go_on()
                 rows += batch.num_rows
                 writer.write(conform(batch, options.arrow))
         outputs = tuple(writer.close())

@@ -12,7 +12,7 @@ import structlog
 
 from maintenance.compaction.plan_types import CompactionPlan
 from maintenance.compaction.rewrite import Place, Rewritten, execute
-from maintenance.ports import Job, JobContext
+from maintenance.ports import LEASE_LOST, Job, JobContext, Stopped
 from maintenance.target import is_target
 from table_format.catalog import LoadedTable, NewTable, TableCatalog
 from table_format.commit.change import Change
@@ -55,6 +55,8 @@ class Progress:
     conflicts: int = 0
     data_files_after: int | None = None
     lease_lost: bool = False
+    why_stopped: str = LEASE_LOST
+    """When `lease_lost`: why, for the report."""
     left_behind: list[str] = field(default_factory=list)
     """Outputs that are in doubt or could not be deleted."""
 
@@ -108,6 +110,7 @@ class Session:
             name_prefix=f"compact-{job.id}-{ctx.ids.uuid()}-",
             numbers=count(),
             opened=set(),
+            go_on=self._go_on,
         )
         self._cache = TreeCache()
         self.progress = Progress()
@@ -127,10 +130,13 @@ class Session:
         try:
             for group in plan.groups:
                 if not self._ctx.still_leased():
-                    self.progress.lease_lost = True
+                    self._stop()
                     return
                 try:
                     batch.append(execute(group, self._tasks, self._place))
+                except Stopped:
+                    self._stop()
+                    return
                 except _OF_ONE_GROUP as error:
                     _log.warning("maintenance.group_failed", first=group.inputs[0].path, error=error.message)
                     failures.append(error)
@@ -144,6 +150,19 @@ class Session:
         if failures:
             raise failures[0]
 
+    def _go_on(self) -> None:
+        """Between two batches of rows: files that were begun are removed, as none of them was committed.
+
+        Raises:
+            Stopped: the job is to end.
+        """
+        if self._ctx.stopped is not None:
+            raise Stopped
+
+    def _stop(self) -> None:
+        self.progress.lease_lost = True
+        self.progress.why_stopped = self._ctx.stopped or LEASE_LOST
+
     def _commit(self, plan: CompactionPlan, batch: Sequence[Rewritten]) -> None:
         groups = [_rewrite_group(done, plan) for done in batch]
         dropped_by_snapshot: dict[int, list[RewriteGroup]] = {}
@@ -151,6 +170,9 @@ class Session:
         def build(table: LoadedTable) -> Change | None:
             if not is_target(table, self._job):
                 raise CommitFailed(f"{table.ident} became another table while it was compacted")
+            if self._ctx.stopped is not None:
+                self._stop()
+                raise CommitFailed(f"not committed: {self._ctx.stopped}")
             change, dropped = rewrite(
                 self._store,
                 table,
@@ -186,7 +208,8 @@ class Session:
                 raise
         finally:
             self._settle(batch, committed=committed, in_doubt=in_doubt)
-        self.progress.conflicts += len(batch) - len(committed)
+        if not self.progress.lease_lost:
+            self.progress.conflicts += len(batch) - len(committed)
 
     def _settle(self, batch: Sequence[Rewritten], *, committed: Sequence[Rewritten], in_doubt: bool) -> None:
         """Take out of `opened` what must stay, and delete what was certainly refused."""

@@ -143,9 +143,7 @@ def _delete(ctx: JobContext, job: Job, expired: Expired, policy: SnapshotPolicy)
     }
     reason = f"{len(planned.snapshot_ids)} snapshots expired, {len(done.paths)} files deleted"
     if done.lease_lost:
-        return skipped(
-            f"{reason}, {done.left} left: the lease was lost, another worker takes over", **figures
-        )
+        return skipped(f"{reason}, {done.left} left: {done.why_stopped}", **figures)
     if done.failures:
         reason += f", {len(done.failures)} could not be deleted and are left to unreferenced-file removal"
     if planned.remaining:

@@ -170,9 +170,7 @@ def _carry_out(
 def _report(planned: OrphanPlan, done: Deleted, figures: dict[str, Figure]) -> Report:
     reason = f"{len(done.paths)} unreferenced files deleted; {_told(planned)}"
     if done.lease_lost:
-        return skipped(
-            f"{reason}; {done.left} left: the lease was lost, another worker takes over", **figures
-        )
+        return skipped(f"{reason}; {done.left} left: {done.why_stopped}", **figures)
     if done.failures:
         reason += f"; {len(done.failures)} could not be deleted and stay marked"
     # The next run confirms that nothing is left, or says when the next file is due.

@@ -131,7 +131,7 @@ def _report(done: Deleted, figures: dict[str, Figure]) -> Report:
     }
     reason = f"{len(done.paths)} files of the dropped table deleted"
     if done.lease_lost:
-        return skipped(f"{reason}, {done.left} left: the lease was lost, another worker takes over", **told)
+        return skipped(f"{reason}, {done.left} left: {done.why_stopped}", **told)
     if done.failures:
         raise Unavailable(f"{reason}, but the store refused {len(done.failures)}, first {done.failures[0]}")
     return Report(outcome=Outcome.DONE, reason=reason, figures=told)

@@ -95,7 +95,9 @@ def in_process(
     directory: Path, *, clock: Clock | None = None, **overrides: Any
 ) -> Iterator[tuple[Http, Platform]]:
     """A client on a platform of its own."""
-    settings = load(None, {}, {"server.data_dir": directory / "data", **overrides})
+    # No worker runs here, so no plan of maintenance is worth waiting for.
+    standing = {"server.data_dir": directory / "data", "maintenance.plan_wait_seconds": 0.001}
+    settings = load(None, {}, {**standing, **overrides})
     platform = build(settings, clock=clock)
     with start_blocking_portal() as portal:
         portal.call(platform.start)

@@ -54,6 +54,7 @@ def bodies(table: str) -> list[tuple[str, str, Any]]:
         ("PUT", "/v1/buckets/default/policies/icebergUnreferencedFileRemoval", UNREFERENCED),
         ("POST", "/v1/buckets", {"name": "fuzzed", "properties": {"a": "b"}}),
         ("POST", f"{table}/jobs", {"kind": "icebergCompaction", "dryRun": False}),
+        ("POST", f"{table}/maintenance/plan", {"kind": "icebergCompaction"}),
     ]
 
 

@@ -114,7 +114,7 @@ async def test_what_can_not_be_asked_for(platform: Platform, table: TableHandle)
     for job_id in ("1", "x", "-1", "1.0", "9" * 30, "٣"):
         with pytest.raises(NoSuchJob):
             await platform.jobs.get(ANONYMOUS, job_id)
-    for wrong in (JobFilter(kind="x"), JobFilter(state="x")):
+    for wrong in (JobFilter(kind="x"), JobFilter(states=["x"])):
         with pytest.raises(Invalid):
             await platform.jobs.list(ANONYMOUS, wrong, None)
 
@@ -129,7 +129,7 @@ async def test_jobs_are_listed_newest_first_in_pages(platform: Platform, table: 
     assert first.next_token is not None
     rest = await platform.jobs.list(ANONYMOUS, JobFilter(), PageRequest(token=first.next_token))
     assert [job.id for job in rest.items] == ids[:1]
-    only = JobFilter(namespace=Namespace(("ns",)), table="t", kind="icebergCompaction", state="queued")
+    only = JobFilter(namespace=Namespace(("ns",)), table="t", kind="icebergCompaction", states=["queued"])
     assert [job.id for job in (await platform.jobs.list(ANONYMOUS, only, None)).items] == ids[1::-1]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from maintenance.policies import COMPACTION, SNAPSHOTS, UNREFERENCED, Policy, effective
-from maintenance.ports import Job, JobKind, JobSettings, NewJob, Unreferenced
+from maintenance.ports import LEASE_LOST, Job, JobKind, JobSettings, NewJob, Unreferenced
 from table_format.catalog import TableCatalog
 from table_format.clock import Clock, Ids
 from table_format.errors import CommitFailed
@@ -27,6 +27,7 @@ class Row:
     plan: JsonObject | None = None
     report: JsonObject | None = None
     error: str | None = None
+    cancel_requested: bool = False
 
 
 class FakeQueue:
@@ -36,9 +37,13 @@ class FakeQueue:
         self.rows: list[Row] = []
         self._clock = clock
 
-    async def claim(self, owner: str, kinds: Collection[JobKind], lease_ms: int) -> Job | None:
+    async def claim(
+        self, owner: str, kinds: Collection[JobKind], lease_ms: int, *, dry_only: bool = False
+    ) -> Job | None:
         now = self._clock.now_ms()
         for row in self.rows:
+            if dry_only and not row.new.dry_run:
+                continue
             if row.state == "queued" and row.run_after_ms <= now and row.new.kind in kinds:
                 row.state, row.owner, row.lease_until_ms = "running", owner, now + lease_ms
                 row.attempts += 1
@@ -66,6 +71,27 @@ class FakeQueue:
             return False
         row.error, row.owner = error, None
         row.state, row.run_after_ms = ("failed", 0) if retry_at_ms is None else ("queued", retry_at_ms)
+        return True
+
+    async def hand_back(self, job_id: int, owner: str) -> bool:
+        row = self._held(job_id, owner)
+        if row is None:
+            return False
+        row.owner, row.state, row.run_after_ms = None, "queued", 0
+        row.attempts -= 1
+        return True
+
+    async def cancel_requested(self, job_id: int) -> bool:
+        return self.rows[job_id - 1].cancel_requested
+
+    async def end_cancelled(
+        self, job_id: int, owner: str, report: JsonObject, plan: JsonObject | None
+    ) -> bool:
+        row = self._held(job_id, owner)
+        if row is None:
+            return False
+        row.state, row.report, row.owner = "cancelled", report, None
+        row.plan = row.plan if plan is None else plan
         return True
 
     async def save_plan(self, job_id: int, owner: str, plan: JsonObject) -> bool:
@@ -154,6 +180,7 @@ class FakeContext:
     others: list[str] = field(default_factory=list)
     leases: list[bool] = field(default_factory=list)
     lease_lost: bool = False
+    cancelled: bool = False
     plans: list[JsonObject] = field(default_factory=list)
     ident: TableIdent | None = None
 
@@ -164,7 +191,18 @@ class FakeContext:
         properties = self.catalog.load(self.ident).metadata.properties if self.ident else {}
         return effective(_POLICY_TYPES[kind], [self.documents.get(kind, {})], properties)
 
+    @property
+    def stopped(self) -> str | None:
+        if self.cancelled:
+            return "it was cancelled"
+        return LEASE_LOST if self.lease_lost else None
+
+    def cancel_requested(self) -> bool:
+        return self.cancelled
+
     def still_leased(self) -> bool:
+        if self.cancelled:
+            return False
         if self.leases:
             self.lease_lost = not self.leases.pop(0)
         return not self.lease_lost

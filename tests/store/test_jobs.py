@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection
 
-from catalog_server.store import buckets, jobs
+from catalog_server.store import buckets, job_listing, jobs
 from catalog_server.store.engine import Database
-from catalog_server.store.jobs import JobBirth, JobQuery, JobRow, JobState
+from catalog_server.store.job_listing import JobQuery
+from catalog_server.store.jobs import JobBirth, JobRow, JobState
 from tests.store.openers import Opener
 
 COMPACTION, SNAPSHOTS, PURGE = "icebergCompaction", "icebergSnapshotManagement", "tablePurge"
@@ -176,34 +177,34 @@ def test_a_job_that_stalls_too_often_fails(connection: Connection) -> None:
 def test_jobs_are_listed_newest_first_and_filtered(connection: Connection) -> None:
     made = [queue(connection, kind, table) for kind in (COMPACTION, SNAPSHOTS) for table in ("t", "u")]
     ids = [row.id for row in made]
-    assert [row.id for row in jobs.page(connection, JobQuery(), None, None)] == ids[::-1]
-    assert [row.id for row in jobs.page(connection, JobQuery(), (str(ids[2]),), 1)] == [ids[1]]
-    only = JobQuery(bucket="b", namespace_key="n", table="u", kind=SNAPSHOTS, state="queued")
-    assert [row.id for row in jobs.page(connection, only, None, None)] == [ids[3]]
-    assert jobs.page(connection, JobQuery(bucket="c"), None, None) == []
+    assert [row.id for row in job_listing.page(connection, JobQuery(), None, None)] == ids[::-1]
+    assert [row.id for row in job_listing.page(connection, JobQuery(), (str(ids[2]),), 1)] == [ids[1]]
+    only = JobQuery(bucket="b", namespace_key="n", table="u", kind=SNAPSHOTS, states=["queued"])
+    assert [row.id for row in job_listing.page(connection, only, None, None)] == [ids[3]]
+    assert job_listing.page(connection, JobQuery(bucket="c"), None, None) == []
 
 
 def test_unpurged_tables_are_still_somewhere(connection: Connection) -> None:
     queue(connection, PURGE, "t")
     queue(connection, PURGE, "u")
     queue(connection, COMPACTION, "v")
-    assert jobs.unpurged_locations(connection, PURGE, "uuid-t") == ["s3://b/u"]
+    assert job_listing.unpurged_locations(connection, PURGE, "uuid-t") == ["s3://b/u"]
     row = must_claim(connection)
     while row.table != "u" or row.kind != PURGE:
         row = must_claim(connection)
     jobs.finish(connection, row.id, "w", ({}, None), 120)
-    assert jobs.unpurged_locations(connection, PURGE, "uuid-t") == []
+    assert job_listing.unpurged_locations(connection, PURGE, "uuid-t") == []
 
 
 def test_last_ends_tell_what_is_open(connection: Connection) -> None:
     first = queue(connection)
-    assert jobs.last_ends(connection) == {("uuid-t", COMPACTION): None}
+    assert job_listing.last_ends(connection) == {("uuid-t", COMPACTION, False): None}
     must_claim(connection)
-    assert jobs.last_ends(connection) == {("uuid-t", COMPACTION): None}
+    assert job_listing.last_ends(connection) == {("uuid-t", COMPACTION, False): None}
     jobs.finish(connection, first.id, "w", ({}, None), 170)
-    assert jobs.last_ends(connection) == {("uuid-t", COMPACTION): 170}
+    assert job_listing.last_ends(connection) == {("uuid-t", COMPACTION, False): 170}
     queue(connection)
-    assert jobs.last_ends(connection) == {("uuid-t", COMPACTION): None}
+    assert job_listing.last_ends(connection) == {("uuid-t", COMPACTION, False): None}
 
 
 @pytest.mark.anyio

@@ -151,12 +151,56 @@ class JobRequest(Wire):
     dry_run: bool = Field(False, description="Plan and report only; change nothing.")
 
 
+class PlanRequest(Wire):
+    """Ask what a maintenance run would do."""
+
+    kind: str = Field(description="A policy type, for example icebergCompaction.")
+
+
+class MaintenancePlan(Wire):
+    """What a run would do now, or why it would do nothing."""
+
+    job: int = Field(description="The dry run behind it; its row is forgotten soon.")
+    kind: str
+    outcome: str = Field(
+        description="done: the plan follows; nothing or skipped: the reason says why; failed: it could not be made; "
+        "pending: it is not made yet."
+    )
+    reason: str
+    figures: dict[str, Any] = Field(description="Files, bytes and other counts of the plan.")
+    plan: dict[str, Any] | None = Field(description="The plan as a run would carry it out, file by file.")
+
+
+class Lease(Wire):
+    """Which worker runs a job, and until when it may without a further sign of life."""
+
+    worker: str
+    until_ms: int
+
+
+class Failure(Wire):
+    """An attempt that failed."""
+
+    attempt: int
+    at_ms: int
+    worker: str | None
+    error: str
+
+
+class NextRun(Wire):
+    """The next run of a kind of maintenance on a table."""
+
+    at_ms: int | None = Field(description="Milliseconds since 1970; null when it is not known, or never.")
+    why: str = Field(description="running, queued, postponed, backOff, disabled, interval, ...")
+    reason: str = Field(description="The same for people.")
+
+
 class Job(Wire):
     """One maintenance job."""
 
     id: int
     kind: str
-    state: str = Field(description="queued, running, done or failed")
+    state: str = Field(description="queued, running, done, failed or cancelled")
     bucket: str
     namespace: list[str] | None
     table: str | None
@@ -168,9 +212,37 @@ class Job(Wire):
     run_after_ms: int
     started_at_ms: int | None
     finished_at_ms: int | None
-    plan: dict[str, Any] | None
+    cancel_requested_at_ms: int | None
+    lease: Lease | None = Field(description="Only while it runs.")
+    plan: dict[str, Any] | None = Field(description="Always null in listings.")
     report: dict[str, Any] | None
     error: str | None
+    failures: list[Failure] = Field(description="The attempts that failed, the newest last.")
+
+
+class JobDetails(Job):
+    """One maintenance job with the next run of its kind on its table."""
+
+    next_run: NextRun | None = Field(description="Null when the table is gone, or the kind has no policy.")
+
+
+class KindStatus(Wire):
+    """How one kind of maintenance stands on a table."""
+
+    kind: str
+    enabled: bool
+    disabled_reason: str | None
+    result: str = Field(description="Of the last run: notYetRun, successful, failed or cancelled.")
+    reason: str | None = Field(description="What the last run did, why it did nothing, or why it failed.")
+    last_run: Job | None
+    open_job: Job | None = Field(description="The job that runs, or else the one that is queued.")
+    next_run: NextRun
+
+
+class TableMaintenance(Wire):
+    """How maintenance stands on a table."""
+
+    kinds: list[KindStatus]
 
 
 class Jobs(Wire):

@@ -390,7 +390,7 @@ def test_the_lease_is_asked_before_each_group_and_without_it_nothing_is_committe
     ctx.leases = [True, False]
     report = compact(lake, ctx)
     assert report.outcome is Outcome.SKIPPED
-    assert "the lease was lost after 0 groups" in report.reason
+    assert "stopped after 0 groups: the lease was lost" in report.reason
     assert (data_objects(lake), lake.table.metadata_location) == (before, location)
 
 

@@ -6,10 +6,11 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
+from maintenance.leased import LeasedContext, Stop
 from maintenance.ports import JobKind, NewJob
 from maintenance.report import Outcome, Report, nothing
 from maintenance.scheduler import Scheduler
-from maintenance.worker import RUNNERS, LeasedContext, Worker, WorkerSettings
+from maintenance.worker import RUNNERS, Worker, WorkerSettings
 from table_format.clock import SystemClock
 from table_format.errors import CommitFailed, Invalid, Unavailable
 from table_format.ident import TableIdent
@@ -280,10 +281,10 @@ async def test_a_queue_that_is_away_for_a_while_does_not_end_the_worker():
     claim = queue.claim
     troubles = [ValueError("odd"), away("gone"), Unavailable("away")]
 
-    async def shaky(*args):
+    async def shaky(*args, **rest):
         if troubles:
             raise troubles.pop()
-        return await claim(*args)
+        return await claim(*args, **rest)
 
     queue.claim = shaky
 
@@ -316,9 +317,11 @@ def test_a_leased_context_passes_everything_through():
     assert context.policy(JobKind.COMPACTION) == inner.policy(JobKind.COMPACTION)
     context.save_plan({"a": 1})
     assert inner.plans == [{"a": 1}]
-    assert (context.still_leased(), context.lost) == (True, False)
-    context.lose()
-    assert (context.still_leased(), context.lost) == (False, True)
+    assert (context.still_leased(), context.stopped, context.told) == (True, None, None)
+    context.stop(Stop.LOST)
+    assert context.told is None  # until the job asks, it may come to its own end
+    assert context.stopped == "the lease was lost, another worker takes over"
+    assert (context.still_leased(), context.told) == (False, Stop.LOST)
 
 
 class Source:

@@ -1,0 +1,116 @@
+"""Which job a worker gets next: the order among those that wait, and how many may run beside each other.
+
+Changes a row from queued to running, nothing else.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, and_, case, exists, func, literal, or_, select, update
+
+from catalog_server.store.job_rows import JobRow, JobState, must
+from catalog_server.store.schema import buckets, jobs
+from catalog_server.store.units import row_locks
+
+_NO_LIMIT: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRules:
+    """Which jobs may be claimed beside those that run already. Dry runs count for no limit."""
+
+    dry_only: bool = False
+    """Only dry runs."""
+    total: int | None = None
+    """Most jobs that run at the same time in the whole installation."""
+    per_bucket: int | None = None
+    """Most jobs that run at the same time on one bucket's tables."""
+    of_buckets: Mapping[int, int] = field(default_factory=dict)
+    """The same for some buckets by id, instead of `per_bucket`."""
+
+    @property
+    def limited(self) -> bool:
+        """Whether running jobs have to be counted; only a unit that has the database to itself counts right."""
+        return bool(self.total is not None or self.per_bucket is not None or self.of_buckets)
+
+
+ANYTHING: Final = ClaimRules()
+
+
+@row_locks
+def claim(
+    connection: Connection,
+    owner: str,
+    kinds: Collection[str],
+    lease_until_ms: int,
+    now_ms: int,
+    rules: ClaimRules = ANYTHING,
+) -> JobRow | None:
+    """Take the next due job whose table has no other job running, or None.
+
+    The most urgent first; among equals that of the bucket that was served the longest time ago, so that a bucket with
+    thousands of jobs delays one with a single job by one job only; within a bucket the one that waits longest.
+    """
+    other = jobs.alias("other")
+    busy = exists().where(
+        other.c.table_uuid == jobs.c.table_uuid, other.c.state == JobState.RUNNING, ~other.c.dry_run
+    )
+    served = jobs.alias("served")
+    served_ms = (
+        select(func.max(served.c.started_at_ms))
+        .where(served.c.bucket_id == buckets.c.id)
+        .correlate(buckets)
+        .scalar_subquery()
+    )
+    turns = select(buckets.c.id, func.coalesce(served_ms, 0).label("served_ms")).subquery()
+    job_id = connection.execute(
+        select(jobs.c.id)
+        .join(turns, turns.c.id == jobs.c.bucket_id)
+        .where(
+            jobs.c.state == JobState.QUEUED,
+            jobs.c.run_after_ms <= now_ms,
+            jobs.c.kind.in_(list(kinds)),
+            jobs.c.dry_run if rules.dry_only else or_(jobs.c.dry_run, and_(~busy, *_within(rules))),
+        )
+        .order_by(jobs.c.priority.desc(), turns.c.served_ms, _waiting_since(), jobs.c.id)
+        .limit(1)
+        .with_for_update(of=jobs, skip_locked=True)
+    ).scalar_one_or_none()
+    if job_id is None:
+        return None
+    connection.execute(
+        update(jobs)
+        .where(jobs.c.id == job_id)
+        .values(
+            state=JobState.RUNNING,
+            lease_owner=owner,
+            lease_until_ms=lease_until_ms,
+            attempts=jobs.c.attempts + 1,
+            started_at_ms=now_ms,
+            error=None,
+        )
+    )
+    return must(connection, job_id)
+
+
+def _within(rules: ClaimRules) -> list[ColumnElement[bool]]:
+    """Conditions on a job: as many as may run do not run yet."""
+    running = jobs.alias("running")
+    counted = select(func.count()).where(running.c.state == JobState.RUNNING, ~running.c.dry_run)
+    found: list[ColumnElement[bool]] = []
+    if rules.total is not None:
+        found.append(counted.scalar_subquery() < rules.total)
+    if rules.per_bucket is None and not rules.of_buckets:
+        return found
+    beside = counted.where(running.c.bucket_id == jobs.c.bucket_id).correlate(jobs).scalar_subquery()
+    most: ColumnElement[Any] = literal(_NO_LIMIT if rules.per_bucket is None else rules.per_bucket)
+    if rules.of_buckets:
+        most = case(dict(rules.of_buckets), value=jobs.c.bucket_id, else_=most)
+    return [*found, beside < most]
+
+
+def _waiting_since() -> ColumnElement[int]:
+    """Since when a job could have run: by `run_after` alone, jobs of commits (0) would pass all retries for ever."""
+    postponed = jobs.c.run_after_ms > jobs.c.created_at_ms
+    return case((postponed, jobs.c.run_after_ms), else_=jobs.c.created_at_ms)
