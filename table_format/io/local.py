@@ -33,6 +33,11 @@ _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _IMPOSSIBLE = (errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP, errno.EILSEQ)
 _NO_NAMELESS = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
 
+# Of files as large as that, which are written whole, the system need not keep a copy in memory: whoever wrote one has
+# its content, and a table with long metadata writes such a file at every commit and reads none of them again. Kept,
+# they would push out what is read, and each would be written to memory that nobody has touched for long.
+_UNCACHED_FROM_BYTES = 1 << 20
+
 _serial = itertools.count()
 
 # Nameless files get their name through /proc, so without it they cannot be used.
@@ -124,6 +129,13 @@ def _sync_directory(directory: str) -> None:
         os.close(descriptor)
 
 
+def _forget(descriptor: int) -> None:
+    advise = getattr(os, "posix_fadvise", None)
+    if advise is not None:  # a hint, and not every system takes it
+        with contextlib.suppress(OSError):
+            advise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def make_directories(directory: str) -> None:
     """Create the directory and its missing parents, durably."""
     missing = []
@@ -183,11 +195,13 @@ class _FileSink:
         except OSError as error:
             raise self._refusal(error) from error
 
-    def publish(self) -> None:
-        """Sync, name, sync the directory."""
+    def publish(self, *, cached: bool = True) -> None:
+        """Sync, name, sync the directory; and if it is not to stay cached, tell the system so."""
         try:
             os.fsync(self._descriptor)
             self._name()
+            if not cached:
+                _forget(self._descriptor)
             _sync_directory(self._directory)
         except OSError as error:
             raise self._refusal(error) from error
@@ -273,7 +287,7 @@ class LocalObjectStore:
         except BaseException:
             sink.discard()
             raise
-        sink.publish()
+        sink.publish(cached=len(data) < _UNCACHED_FROM_BYTES)
 
     def head(self, path: str) -> ObjectInfo:
         """Size and age of one file."""

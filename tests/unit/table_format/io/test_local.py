@@ -260,3 +260,26 @@ def test_directories_and_file_are_synced_in_order(tmp_path: Path, monkeypatch: p
     assert synced[:2] == [str(tmp_path), str(tmp_path / "a")]
     assert synced[2].startswith(str(tmp_path / "a" / "b") + "/")
     assert synced[3:] == [str(tmp_path / "a" / "b")]
+
+
+def test_a_large_file_written_whole_is_not_kept_in_the_systems_memory(
+    tmp_path: Path, kind_of_partial_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, int, int]] = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda _, *hint: told.append(hint))
+    STORE.put(uri(tmp_path / "small"), b"x" * 1000)
+    assert told == []
+    STORE.put(uri(tmp_path / "large"), b"x" * (1 << 20))
+    assert told == [(0, 0, os.POSIX_FADV_DONTNEED)]
+    assert STORE.get(uri(tmp_path / "large")) == b"x" * (1 << 20)
+
+
+def test_a_hint_that_is_refused_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind_of_partial_file: str
+) -> None:
+    def refused(*_: int) -> None:
+        raise OSError(errno.EINVAL, "not here")
+
+    monkeypatch.setattr(os, "posix_fadvise", refused, raising=False)
+    STORE.put(uri(tmp_path / "large"), b"x" * (1 << 20), if_absent=True)
+    assert everything_in(tmp_path) == ["large"]
