@@ -8,6 +8,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from catalog_server.api import health
 from catalog_server.api.iceberg.errors import envelope
@@ -21,12 +22,27 @@ from catalog_server.api.s3tables.errors import unknown_operation
 from catalog_server.bootstrap import Platform
 from table_format.errors import Kind
 
+_ICEBERG = "/iceberg"
+
+
+class _Straight:
+    """ASGI middleware: what is for one API goes to it straight, not through the routes of everything else."""
+
+    def __init__(self, app: ASGIApp, *, at: str, api: ASGIApp) -> None:
+        self.app = app
+        self._at = at
+        self._api = api
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand one connection event on."""
+        mine = scope["type"] == "http" and scope["path"].startswith(self._at)
+        await (self._api if mine else self.app)(scope, receive, send)
+
 
 def create_app(platform: Platform) -> Starlette:
     """The server over one platform."""
     app = Starlette(
         routes=[
-            Mount("/iceberg", app=build_router(platform)),
             Mount("/s3tables", app=s3tables.build_router(platform)),
             Mount("/api", app=build_api(platform)),
             *health.routes(platform),
@@ -34,6 +50,7 @@ def create_app(platform: Platform) -> Starlette:
         middleware=[
             Middleware(RawPath),
             Middleware(RequestContext, clock=platform.clock, ids=platform.ids),
+            Middleware(_Straight, at=_ICEBERG + "/", api=build_router(platform, _ICEBERG)),
         ],
         exception_handlers={404: _not_found, 405: _wrong_method, 500: _crashed},
     )
@@ -44,7 +61,7 @@ def create_app(platform: Platform) -> Starlette:
 
 async def _not_found(request: Request, _: Exception) -> Response:
     path = request.scope["path"]
-    if path.startswith("/iceberg"):
+    if path.startswith(_ICEBERG):
         return envelope(404, "NotFoundException", f"No such endpoint: {request.method} {path}")
     if path.startswith("/s3tables"):
         return unknown_operation(request.method, path)

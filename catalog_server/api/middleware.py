@@ -5,7 +5,6 @@ from functools import lru_cache
 
 import structlog
 from prometheus_client import Counter, Histogram
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from catalog_server.telemetry import REQUEST_SECONDS, REQUESTS
@@ -39,7 +38,8 @@ class RequestContext:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["X-Request-Id"] = request_id
+                # A list of its own: that of a response is made once for all who get it.
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request_id.encode())]
             await send(message)
 
         try:

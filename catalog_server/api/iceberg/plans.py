@@ -30,14 +30,14 @@ async def plan_table_scan(call: Call) -> Response:
 async def fetch_planning_result(call: Call) -> Response:
     """What has become of a plan."""
     view = await call.platform.plans.result(
-        call.principal, call.bucket, call.table, call.names.text("plan_id")
+        call.principal, call.bucket, call.table, call.names.text("plan-id")
     )
     return await _plan_answer(call, view, {})
 
 
 async def cancel_planning(call: Call) -> Response:
     """Forget a plan."""
-    await call.platform.plans.cancel(call.principal, call.bucket, call.table, call.names.text("plan_id"))
+    await call.platform.plans.cancel(call.principal, call.bucket, call.table, call.names.text("plan-id"))
     return no_content()
 
 

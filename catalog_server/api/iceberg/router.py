@@ -11,8 +11,7 @@ import orjson
 import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route, Router
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from catalog_server.api.auth import principal_of
 from catalog_server.api.bodies import read_json_object
@@ -33,6 +32,7 @@ from catalog_server.api.iceberg.idempotency import Note
 from catalog_server.api.iceberg.oauth import get_token
 from catalog_server.api.iceberg.openapi.document import document
 from catalog_server.api.iceberg.wire import Query
+from catalog_server.api.paths import Paths
 from catalog_server.api.rawpath import RawNames
 from catalog_server.bootstrap import Platform
 from table_format.errors import NotFound, TableFormatError, log_fields
@@ -123,20 +123,29 @@ def describe() -> JsonObject:
     return document((*(operation.endpoint for operation in OPERATIONS), f"POST {_TOKENS}"))
 
 
-def build_router(platform: Platform) -> Router:
-    """The Iceberg API over one platform, to be mounted on raw paths."""
-    routes = [
-        Route(_route(path), _Resource(platform, {operation.method: operation for operation in operations}))
+def build_router(platform: Platform, at: str) -> ASGIApp:
+    """The Iceberg API over one platform, to be asked with raw paths that begin with `at`."""
+    apps: list[tuple[str, ASGIApp]] = [
+        (path, _Resource(platform, {operation.method: operation for operation in operations}))
         for path, operations in groupby(OPERATIONS, key=lambda operation: operation.path)
     ]
-    routes.append(Route(_TOKENS, _Tokens(platform)))
-    routes.append(Route("/openapi.json", _Document()))
-    return Router(routes, redirect_slashes=False, default=_no_route)
+    apps += [(_TOKENS, _Tokens(platform)), ("/openapi.json", _Document())]
+    return _Router(Paths((at + path, app) for path, app in apps))
 
 
-def _route(path: str) -> str:
-    """A path template as the router takes it: its parameters are identifiers."""
-    return path.replace("{plan-id}", "{plan_id}")
+class _Router:
+    """Hands each request to the app of its path."""
+
+    def __init__(self, paths: Paths[ASGIApp]) -> None:
+        self._paths = paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        found = self._paths.find(scope["path"])
+        if found is None:
+            await _no_route(scope, receive, send)
+            return
+        app, scope["path_params"] = found
+        await app(scope, receive, send)
 
 
 class _Resource:
