@@ -19,6 +19,7 @@ from catalog_server.services.buckets import BucketService
 from catalog_server.services.commits import CommitLimits, CommitService
 from catalog_server.services.content_limits import ContentLimits
 from catalog_server.services.documents import DocumentCache, FileBounds
+from catalog_server.services.figures import FigureService
 from catalog_server.services.idempotency import IdempotencyService
 from catalog_server.services.job_context import DatabaseJobContext, DatabaseUnreferencedLog
 from catalog_server.services.jobs import JobLimits, JobService
@@ -76,6 +77,7 @@ class Platform:
     arns: Arns
     tags: TagService
     resource_settings: ResourceSettingsService
+    figures: FigureService
     namespaces: NamespaceService
     tables: TableService
     views: ViewService
@@ -248,12 +250,14 @@ def build(
         buckets=BucketService(
             database,
             clock,
+            commit_limits.content,
             default_name=settings.storage.default_bucket,
             root=settings.storage.buckets_location or _uri(settings.server.data_dir / "buckets"),
         ),
         arns=Arns(region=settings.s3tables.region, account_id=settings.s3tables.account_id),
         tags=TagService(database),
         resource_settings=ResourceSettingsService(database, clock),
+        figures=FigureService(database, documents, clock),
         namespaces=NamespaceService(database, clock, commit_limits.content),
         tables=tables,
         views=ViewService(database, documents, commits, files, (clock, ids), commit_limits),

@@ -11,12 +11,14 @@ from sqlalchemy import Connection
 
 from catalog_server.services import arns, local_places, locations, names, paging
 from catalog_server.services import tags as tag_rules
+from catalog_server.services.content_limits import ContentLimits
 from catalog_server.services.principals import Principal
 from catalog_server.store import buckets as rows
 from catalog_server.store import resource_settings
 from catalog_server.store import tags as tag_rows
 from catalog_server.store.buckets import BucketRow, BucketSettings
 from catalog_server.store.engine import Database
+from maintenance.ports import JobKind
 from table_format.clock import Clock
 from table_format.errors import AlreadyExists, BucketNotEmpty, Forbidden, VersionConflict
 from table_format.ident import contains, join, strip_slash
@@ -26,9 +28,12 @@ from table_format.jsontypes import JsonObject
 class BucketService:
     """Use-cases on table buckets."""
 
-    def __init__(self, database: Database, clock: Clock, *, default_name: str, root: str) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, content: ContentLimits, *, default_name: str, root: str
+    ) -> None:
         self._database = database
         self._clock = clock
+        self._content = content
         self.default_name = default_name
         self._root = root
         """Below it lie buckets that are created without a location."""
@@ -78,24 +83,28 @@ class BucketService:
         name: str,
         *,
         location: str | None = None,
-        properties: Mapping[str, str] | None = None,
+        options: BucketSettings | None = None,
         tags: Mapping[str, str] | None = None,
         settings: Mapping[str, JsonObject] | None = None,
     ) -> BucketRow:
-        """Create a bucket at the location, or at a place of its own, with its tags and `resource_settings`.
+        """Create a bucket at the location, which is not looked at, or at a place of its own.
+
+        `settings` are its first `resource_settings`, by name.
 
         Raises:
-            Invalid: the name, the location or a tag can not be one.
+            Invalid: the name, the location, a property or a tag can not be one.
             AlreadyExists: the name is taken, or the location overlaps another bucket's.
         """
         names.check_bucket(name)
         tag_rules.check(tags or {})
+        given = options or BucketSettings()
+        self._check(given)
         at = strip_slash(locations.three_slashes(location or join(self._root, name)))
         locations.check_text(at)
         birth = _Birth(
             name=name,
             location=at,
-            properties=dict(properties or {}),
+            options=given,
             tags=dict(tags or {}),
             settings=dict(settings or {}),
         )
@@ -107,9 +116,11 @@ class BucketService:
         """Replace what can be changed of a bucket.
 
         Raises:
+            Invalid: a property can not be one.
             NoSuchWarehouse: there is none.
             VersionConflict: it is not of version `if_version`.
         """
+        self._check(settings)
         return await self._database.write(_update, name, settings, if_version, self._clock.now_ms())
 
     async def protect(self, principal: Principal, name: str, *, protected: bool) -> BucketRow:
@@ -137,6 +148,9 @@ class BucketService:
             )
         await self._database.write(_delete, name, if_version)
 
+    def _check(self, settings: BucketSettings) -> None:
+        self._content.check_properties(settings.properties)
+
 
 def _without_directory(connection: Connection, fresh: str) -> Sequence[BucketRow]:
     return [
@@ -154,7 +168,7 @@ def _without_directory(connection: Connection, fresh: str) -> Sequence[BucketRow
 class _Birth:
     name: str
     location: str
-    properties: dict[str, str]
+    options: BucketSettings
     tags: dict[str, str]
     settings: dict[str, JsonObject]
 
@@ -164,7 +178,17 @@ def _create(connection: Connection, birth: _Birth, now_ms: int) -> BucketRow:
         overlap = contains(other.location, birth.location) or contains(birth.location, other.location)
         if other.name != birth.name and overlap:
             raise AlreadyExists(f"Location {birth.location} overlaps that of table bucket {other.name}")
-    row = rows.create(connection, birth.name, birth.location, birth.properties, now_ms)
+    given = birth.options
+    row = rows.create(
+        connection,
+        birth.name,
+        birth.location,
+        given.properties,
+        now_ms,
+        storage=given.storage,
+        credentials=given.credentials,
+        protected=given.protected,
+    )
     tag_rows.put(connection, row.resource_id, birth.tags)
     for name, document in birth.settings.items():
         resource_settings.put(connection, row.resource_id, name, document, now_ms)
@@ -187,7 +211,7 @@ def _delete(connection: Connection, name: str, if_version: int | None) -> None:
     row = _of_version(rows.require(connection, name), if_version)
     if row.protected:
         raise Forbidden(f"Table bucket {name} is protected from deletion: take the protection away first")
-    rows.remove(connection, row)
+    rows.remove(connection, row, JobKind.PURGE.value)
 
 
 def _of_version(row: BucketRow, if_version: int | None) -> BucketRow:

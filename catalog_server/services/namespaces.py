@@ -14,7 +14,7 @@ from catalog_server.store.engine import Database
 from catalog_server.store.keys import key_of
 from catalog_server.store.namespaces import NamespaceRow
 from table_format.clock import Clock
-from table_format.errors import Unprocessable
+from table_format.errors import Unprocessable, VersionConflict
 from table_format.ident import Namespace
 
 
@@ -24,6 +24,14 @@ class NamespaceInfo:
 
     namespace: Namespace
     properties: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceDetails:
+    """A namespace as it is stored, and where its tables go."""
+
+    row: NamespaceRow
+    location: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +69,13 @@ class NamespaceService:
             AlreadyExists: it is there.
             NoSuchNamespace: the parent is not.
         """
+        made = await self.make(principal, bucket, namespace, properties)
+        return _info(made)
+
+    async def make(
+        self, principal: Principal, bucket: str, namespace: Namespace, properties: Mapping[str, str]
+    ) -> NamespaceDetails:
+        """As `create`, for whoever wants to know more of it."""
         names.check_namespace(namespace)
         self._content.check_properties(properties)
         return await self._database.write(_create, bucket, namespace, dict(properties), self._clock.now_ms())
@@ -71,7 +86,15 @@ class NamespaceService:
         Raises:
             NoSuchNamespace: there is none.
         """
-        return await self._database.read(_get, bucket, namespace)
+        return _info(await self.describe(principal, bucket, namespace))
+
+    async def describe(self, principal: Principal, bucket: str, namespace: Namespace) -> NamespaceDetails:
+        """One namespace with its version, and its properties as they were given.
+
+        Raises:
+            NoSuchWarehouse, NoSuchNamespace: there is none.
+        """
+        return await self._database.read(_describe, bucket, namespace)
 
     async def exists(self, principal: Principal, bucket: str, namespace: Namespace) -> bool:
         """Whether the namespace is there."""
@@ -116,14 +139,37 @@ class NamespaceService:
         listing = f"top level {bucket} {names.prefix}"
         return await paging.paged(page, listing, fetch, lambda row: (key_of(row.namespace),))
 
-    async def drop(self, principal: Principal, bucket: str, namespace: Namespace) -> None:
+    async def drop(
+        self, principal: Principal, bucket: str, namespace: Namespace, *, if_version: int | None = None
+    ) -> None:
         """Drop an empty namespace.
 
         Raises:
             NoSuchNamespace: there is none.
             NamespaceNotEmpty: it has namespaces, tables or views.
+            VersionConflict: it is not of version `if_version`.
         """
-        await self._database.write(_drop, bucket, namespace)
+        await self._database.write(_drop, bucket, namespace, if_version)
+
+    async def set_properties(
+        self,
+        principal: Principal,
+        bucket: str,
+        namespace: Namespace,
+        properties: Mapping[str, str],
+        *,
+        if_version: int | None = None,
+    ) -> NamespaceDetails:
+        """Have exactly these properties.
+
+        Raises:
+            NoSuchNamespace: there is no such namespace.
+            Invalid: there are too many, or the `location` property is outside the bucket.
+            VersionConflict: it is not of version `if_version`.
+        """
+        self._content.check_properties(properties)
+        wanted = dict(properties)
+        return await self._database.write(_set, bucket, namespace, wanted, if_version, self._clock.now_ms())
 
     async def update_properties(
         self,
@@ -151,16 +197,11 @@ class NamespaceService:
 
 def _create(
     connection: Connection, bucket: str, namespace: Namespace, properties: dict[str, str], now_ms: int
-) -> NamespaceInfo:
+) -> NamespaceDetails:
     owner = buckets.require(connection, bucket)
     if "location" in properties:
         locations.check_inside(owner.location, properties["location"])
-    return _info(owner.location, rows.create(connection, owner.id, namespace, properties, now_ms))
-
-
-def _get(connection: Connection, bucket: str, namespace: Namespace) -> NamespaceInfo:
-    owner = buckets.require(connection, bucket)
-    return _info(owner.location, rows.require(connection, owner.id, namespace))
+    return _details(owner.location, rows.create(connection, owner.id, namespace, properties, now_ms))
 
 
 def _row(connection: Connection, bucket: str, namespace: Namespace) -> NamespaceRow:
@@ -199,8 +240,42 @@ def _children(
     return [row.namespace for row in rows.children(connection, owner.id, parent, after, limit)]
 
 
-def _drop(connection: Connection, bucket: str, namespace: Namespace) -> None:
-    rows.drop(connection, buckets.require(connection, bucket).id, namespace)
+def _describe(connection: Connection, bucket: str, namespace: Namespace) -> NamespaceDetails:
+    owner = buckets.require(connection, bucket)
+    return _details(owner.location, rows.require(connection, owner.id, namespace))
+
+
+def _drop(connection: Connection, bucket: str, namespace: Namespace, if_version: int | None) -> None:
+    owner = buckets.require(connection, bucket)
+    if if_version is not None:
+        _of_version(rows.require(connection, owner.id, namespace), if_version)
+    rows.drop(connection, owner.id, namespace)
+
+
+def _set(
+    connection: Connection,
+    bucket: str,
+    namespace: Namespace,
+    properties: dict[str, str],
+    if_version: int | None,
+    now_ms: int,
+) -> NamespaceDetails:
+    owner = buckets.require(connection, bucket)
+    row = _of_version(rows.require(connection, owner.id, namespace), if_version)
+    if "location" in properties:
+        locations.check_inside(owner.location, properties["location"])
+    if properties != row.properties:
+        rows.set_properties(connection, row.id, properties, now_ms)
+    return _describe(connection, bucket, namespace)
+
+
+def _of_version(row: NamespaceRow, if_version: int | None) -> NamespaceRow:
+    if if_version is not None and if_version != row.version:
+        raise VersionConflict(
+            f"Namespace {row.namespace} changed: it is at version {row.version}, not {if_version}; "
+            "read it again and retry"
+        )
+    return row
 
 
 def _update(
@@ -226,6 +301,11 @@ def _update(
     )
 
 
-def _info(bucket_location: str, row: NamespaceRow) -> NamespaceInfo:
+def _details(bucket_location: str, row: NamespaceRow) -> NamespaceDetails:
     at = locations.namespace_location(bucket_location, row.namespace, row.properties)
-    return NamespaceInfo(namespace=row.namespace, properties={**row.properties, "location": at})
+    return NamespaceDetails(row=row, location=at)
+
+
+def _info(details: NamespaceDetails) -> NamespaceInfo:
+    properties = {**details.row.properties, "location": details.location}
+    return NamespaceInfo(namespace=details.row.namespace, properties=properties)

@@ -1,12 +1,12 @@
 """Rows of table buckets. A bucket goes only when nothing is in it, decided in the transaction that deletes it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, Row, and_, delete, exists, func, insert, or_, select, update
 
-from catalog_server.store import resources, tags
+from catalog_server.store import resources
 from catalog_server.store.keys import namespace_of
 from catalog_server.store.schema import buckets, idempotency, jobs, namespaces, policies, tables, views
 from table_format.errors import AlreadyExists, BucketNotEmpty, NoSuchWarehouse
@@ -50,8 +50,12 @@ class BucketStorage:
 class BucketSettings:
     """What can be changed of a bucket once it is there."""
 
-    properties: dict[str, str]
-    protected: bool
+    properties: dict[str, str] = field(default_factory=dict)
+    storage: dict[str, str] = field(default_factory=dict)
+    """Properties of its object store, nothing secret."""
+    credentials: str | None = None
+    """NAME of the setting storage.credentials.NAME."""
+    protected: bool = False
 
 
 def find(connection: Connection, name: str) -> BucketRow | None:
@@ -99,7 +103,7 @@ def holding(connection: Connection, locations: Sequence[str]) -> list[BucketStor
     return [BucketStorage(location=at, storage=storage, credentials=name) for at, storage, name in found]
 
 
-def create(
+def create(  # noqa: PLR0913 - each is one column
     connection: Connection,
     name: str,
     location: str,
@@ -108,6 +112,7 @@ def create(
     *,
     storage: Mapping[str, str] | None = None,
     credentials: str | None = None,
+    protected: bool = False,
 ) -> BucketRow:
     """Insert a bucket.
 
@@ -125,7 +130,7 @@ def create(
             created_at_ms=now_ms,
             storage=dict(storage or {}),
             credentials=credentials,
-            protected=False,
+            protected=protected,
             version=1,
             updated_at_ms=now_ms,
         )
@@ -154,6 +159,8 @@ def update_settings(
         .where(buckets.c.id == row.id)
         .values(
             properties=settings.properties,
+            storage=settings.storage,
+            credentials=settings.credentials,
             protected=settings.protected,
             version=buckets.c.version + 1,
             updated_at_ms=now_ms,
@@ -164,11 +171,16 @@ def update_settings(
 
 def settings_of(row: BucketRow) -> BucketSettings:
     """What can be changed of a bucket, as it is."""
-    return BucketSettings(properties=row.properties, protected=row.protected)
+    return BucketSettings(
+        properties=row.properties,
+        storage=row.storage,
+        credentials=row.credentials,
+        protected=row.protected,
+    )
 
 
-def held(connection: Connection, bucket_id: int) -> str | None:
-    """Something that is in the bucket, in words; None when it is empty."""
+def held(connection: Connection, bucket_id: int, purge: str) -> str | None:
+    """What keeps the bucket from going, in words; None when nothing does. `purge`: the kind of job deleting files."""
     for what, rows in (("table", tables), ("view", views)):
         query = (
             select(namespaces.c.key, rows.c.name)
@@ -178,39 +190,39 @@ def held(connection: Connection, bucket_id: int) -> str | None:
         )
         found = connection.execute(query).first()
         if found is not None:
-            return f"{what} {TableIdent(namespace_of(found.key), found.name)}"
+            return f"it contains {what} {TableIdent(namespace_of(found.key), found.name)}"
     query = select(namespaces.c.key).where(namespaces.c.bucket_id == bucket_id).order_by(namespaces.c.key)
     key = connection.execute(query.limit(1)).scalar()
     if key is not None:
-        return f"namespace {namespace_of(key)}"
-    return _open_job(connection, bucket_id)
+        return f"it contains namespace {namespace_of(key)}"
+    return _open_job(connection, bucket_id, purge)
 
 
-def _open_job(connection: Connection, bucket_id: int) -> str | None:
+def _open_job(connection: Connection, bucket_id: int, purge: str) -> str | None:
     """A job whose end the bucket must wait for: a purge that is to come, or anything that runs."""
-    waits = and_(jobs.c.state == "queued", jobs.c.kind == "purge", ~jobs.c.dry_run)
+    waits = and_(jobs.c.state == "queued", jobs.c.kind == purge, ~jobs.c.dry_run)
     row = connection.execute(
         select(jobs.c.id, jobs.c.kind, jobs.c.state)
         .where(jobs.c.bucket_id == bucket_id, or_(jobs.c.state == "running", waits))
         .order_by(jobs.c.id)
         .limit(1)
     ).first()
-    return None if row is None else f"{row.kind} job {row.id}, which is {row.state}"
+    return None if row is None else f"its job {row.id} ({row.kind}) is {row.state}: wait for its end"
 
 
-def remove(connection: Connection, row: BucketRow) -> None:
+def remove(connection: Connection, row: BucketRow, purge: str) -> None:
     """Delete an empty bucket with what hangs on it: policies, tags, its jobs and answers to requests of old.
 
     Raises:
         BucketNotEmpty: something is in it.
     """
-    inside = held(connection, row.id)
+    inside = held(connection, row.id, purge)
     if inside is not None:
-        raise BucketNotEmpty(f"Table bucket {row.name} is not empty: it contains {inside}")
+        raise BucketNotEmpty(f"Table bucket {row.name} is not empty: {inside}")
     connection.execute(delete(policies).where(policies.c.scope == "bucket", policies.c.scope_id == row.id))
     connection.execute(delete(jobs).where(jobs.c.bucket_id == row.id))
     connection.execute(delete(idempotency).where(idempotency.c.bucket_id == row.id))
-    tags.forget(connection, row.resource_id)
+    resources.forget(connection, row.resource_id)
     connection.execute(delete(buckets).where(buckets.c.id == row.id))
 
 

@@ -1,4 +1,4 @@
-"""Rows of figures: what a table's metadata at one location tells of its size, and sums over a bucket.
+"""Rows of figures: what a table's metadata at one location tells of its size, and sums over buckets and namespaces.
 
 A row is good for ever for the metadata it names; whether that is still the current one is seen by comparing.
 """
@@ -7,9 +7,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, case, delete, func, insert, or_, select
+from sqlalchemy import Column, Connection, and_, case, delete, func, insert, or_, select
 
 from catalog_server.store.schema import namespaces, table_figures, tables, views
+
+_SIZES = ("snapshots", "data_files", "delete_files", "records", "bytes")
+# Summed in halves: sums of what strange writers claim may be beyond the largest integer of a database.
+_HALF = 2**32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +30,11 @@ class TableFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BucketFigures:
-    """Sums over a bucket. Sizes are sums over the tables that were measured."""
+class Figures:
+    """Sums over a bucket or a namespace. Sizes are sums over the tables that were measured."""
 
     namespaces: int
+    """In a bucket on all levels; in a namespace directly below it."""
     tables: int
     views: int
     snapshots: int
@@ -45,22 +50,25 @@ class BucketFigures:
     """Tables whose sizes are not counted: never measured, or their metadata does not tell them."""
 
 
-def unmeasured(connection: Connection, bucket_id: int, most: int) -> list[tuple[int, str]]:
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    of_tables: Column[Any]
+    of_views: Column[Any]
+    of_namespaces: Column[Any]
+
+
+_BUCKETS = _Scope(tables.c.bucket_id, views.c.bucket_id, namespaces.c.bucket_id)
+_NAMESPACES = _Scope(tables.c.namespace_id, views.c.namespace_id, namespaces.c.parent_id)
+
+
+def unmeasured_in_bucket(connection: Connection, bucket_id: int, most: int) -> list[tuple[int, str]]:
     """Ids and metadata locations of tables without figures of their current metadata, the longest waiting first."""
-    rows = connection.execute(
-        select(tables.c.id, tables.c.metadata_location)
-        .outerjoin(table_figures, table_figures.c.table_id == tables.c.id)
-        .where(
-            tables.c.bucket_id == bucket_id,
-            or_(
-                table_figures.c.table_id.is_(None),
-                table_figures.c.metadata_location != tables.c.metadata_location,
-            ),
-        )
-        .order_by(func.coalesce(table_figures.c.measured_at_ms, 0), tables.c.id)
-        .limit(most)
-    )
-    return [(row.id, row.metadata_location) for row in rows]
+    return _unmeasured(connection, _BUCKETS, bucket_id, most)
+
+
+def unmeasured_in_namespace(connection: Connection, namespace_id: int, most: int) -> list[tuple[int, str]]:
+    """As `unmeasured_in_bucket`, of one namespace."""
+    return _unmeasured(connection, _NAMESPACES, namespace_id, most)
 
 
 def put(connection: Connection, measured: Collection[TableFigures], now_ms: int) -> None:
@@ -73,54 +81,66 @@ def put(connection: Connection, measured: Collection[TableFigures], now_ms: int)
         connection.execute(insert(table_figures), [_values(one, now_ms) for one in kept])
 
 
-def of_buckets(connection: Connection, bucket_ids: Sequence[int]) -> dict[int, BucketFigures]:
+def of_buckets(connection: Connection, bucket_ids: Sequence[int]) -> dict[int, Figures]:
     """The sums over each of these buckets."""
-    counts = {
-        what: _counts(connection, rows, bucket_ids)
-        for what, rows in (("namespaces", namespaces), ("views", views))
-    }
+    return _sums(connection, _BUCKETS, bucket_ids)
+
+
+def of_namespace(connection: Connection, namespace_id: int) -> Figures:
+    """The sums over what is directly in a namespace."""
+    return _sums(connection, _NAMESPACES, [namespace_id])[namespace_id]
+
+
+def _unmeasured(connection: Connection, scope: _Scope, scope_id: int, most: int) -> list[tuple[int, str]]:
+    rows = connection.execute(
+        select(tables.c.id, tables.c.metadata_location)
+        .outerjoin(table_figures, table_figures.c.table_id == tables.c.id)
+        .where(
+            scope.of_tables == scope_id,
+            or_(
+                table_figures.c.table_id.is_(None),
+                table_figures.c.metadata_location != tables.c.metadata_location,
+            ),
+        )
+        .order_by(func.coalesce(table_figures.c.measured_at_ms, 0), tables.c.id)
+        .limit(most)
+    )
+    return [(row.id, row.metadata_location) for row in rows]
+
+
+def _sums(connection: Connection, scope: _Scope, ids: Sequence[int]) -> dict[int, Figures]:
     figure = table_figures.c
     known = and_(figure.table_id.is_not(None), figure.bytes.is_not(None))
     is_current = figure.metadata_location == tables.c.metadata_location
-    sums = connection.execute(
+    found = connection.execute(
         select(
-            tables.c.bucket_id,
+            scope.of_tables.label("scope"),
             func.count().label("tables"),
-            *(func.coalesce(func.sum(figure[name]), 0).label(name) for name in _SIZES),
+            *(func.sum(figure[name] // _HALF).label(f"{name}_high") for name in _SIZES),
+            *(func.sum(figure[name] % _HALF).label(f"{name}_low") for name in _SIZES),
             func.count(case((and_(known, is_current), 1))).label("current"),
             func.count(case((and_(known, ~is_current), 1))).label("stale"),
         )
         .outerjoin(table_figures, figure.table_id == tables.c.id)
-        .where(tables.c.bucket_id.in_(bucket_ids))
-        .group_by(tables.c.bucket_id)
+        .where(scope.of_tables.in_(ids))
+        .group_by(scope.of_tables)
     )
-    of_tables = {row.bucket_id: row for row in sums}
-    return {
-        bucket_id: _sums(
-            of_tables.get(bucket_id),
-            counts["namespaces"].get(bucket_id, 0),
-            counts["views"].get(bucket_id, 0),
-        )
-        for bucket_id in bucket_ids
-    }
+    of_tables = {row.scope: row for row in found}
+    below, beside = _counts(connection, scope.of_namespaces, ids), _counts(connection, scope.of_views, ids)
+    return {one: _figures(of_tables.get(one), below.get(one, 0), beside.get(one, 0)) for one in ids}
 
 
-_SIZES = ("snapshots", "data_files", "delete_files", "records", "bytes")
-
-
-def _counts(connection: Connection, rows: Any, bucket_ids: Sequence[int]) -> dict[int, int]:
+def _counts(connection: Connection, scope: Column[Any], ids: Sequence[int]) -> dict[int, int]:
     found = connection.execute(
-        select(rows.c.bucket_id, func.count().label("number"))
-        .where(rows.c.bucket_id.in_(bucket_ids))
-        .group_by(rows.c.bucket_id)
+        select(scope.label("scope"), func.count().label("number")).where(scope.in_(ids)).group_by(scope)
     )
-    return {row.bucket_id: row.number for row in found}
+    return {row.scope: row.number for row in found}
 
 
-def _sums(row: Any | None, namespaces_there: int, views_there: int) -> BucketFigures:
-    sizes = dict.fromkeys(_SIZES, 0) if row is None else {name: int(getattr(row, name)) for name in _SIZES}
+def _figures(row: Any | None, namespaces_there: int, views_there: int) -> Figures:
+    sizes = {name: 0 if row is None else _sum(row, name) for name in _SIZES}
     there, current, stale = (0, 0, 0) if row is None else (row.tables, row.current, row.stale)
-    return BucketFigures(
+    return Figures(
         namespaces=namespaces_there,
         tables=there,
         views=views_there,
@@ -129,6 +149,11 @@ def _sums(row: Any | None, namespaces_there: int, views_there: int) -> BucketFig
         stale_tables=stale,
         unknown_tables=there - current - stale,
     )
+
+
+def _sum(row: Any, name: str) -> int:
+    high, low = getattr(row, f"{name}_high"), getattr(row, f"{name}_low")
+    return 0 if high is None else int(high) * _HALF + int(low)
 
 
 def _values(one: TableFigures, now_ms: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import uuid
 
 from sqlalchemy import ColumnElement, Connection, and_, or_, select
 
+from catalog_server.store import resource_settings, tags
 from catalog_server.store.schema import buckets, tables
 from table_format.errors import NotFound
 
@@ -44,6 +45,12 @@ def require(connection: Connection, resource_id: str) -> None:
         if bucket_id(row.id, row.name, row.created_at_ms) == resource_id:
             return
     raise NotFound(f"No table bucket and no table has the resource id {resource_id[:100]!r}")
+
+
+def forget(connection: Connection, resource_id: str) -> None:
+    """Remove what hangs on a resource that goes: its tags, its settings."""
+    tags.forget(connection, resource_id)
+    resource_settings.forget(connection, resource_id)
 
 
 def is_table(resource_id: str) -> ColumnElement[bool]:

@@ -124,7 +124,7 @@ tables = Table(
     sqlite_autoincrement=True,
 )
 
-# Of buckets and tables, by their resource ids; they go with the resource, in the same transaction.
+# Documents and tags of buckets and tables, by their resource ids; they go with the resource, in the same transaction.
 resource_settings = Table(
     "resource_settings",
     METADATA,

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, delete, insert, select, tuple_, update
 
 from catalog_server.store import namespaces as namespace_rows
-from catalog_server.store import places, relations, resources, tags, unreferenced
+from catalog_server.store import places, relations, resources, unreferenced
 from catalog_server.store.keys import key_of, namespace_of
 from catalog_server.store.relations import Relation
 from catalog_server.store.schema import buckets, jobs, namespaces, policies, tables
@@ -198,7 +198,7 @@ def rename(
 
 
 def drop(connection: Connection, bucket_id: int, ident: TableIdent) -> TableRow:
-    """Delete a table's row, places, policies, tags and marks; its files are nobody's business here.
+    """Delete a table's row, places, policies, tags, settings and marks; its files are nobody's business here.
 
     Raises:
         NoSuchTable: there is none.
@@ -207,7 +207,7 @@ def drop(connection: Connection, bucket_id: int, ident: TableIdent) -> TableRow:
     connection.execute(delete(policies).where(policies.c.scope == "table", policies.c.scope_id == row.id))
     # Registered again later, its files must be found unreferenced anew before any may go.
     unreferenced.forget_all(connection, row.table_uuid)
-    tags.forget(connection, row.resource_id)
+    resources.forget(connection, row.resource_id)
     connection.execute(delete(tables).where(tables.c.id == row.id))
     return row
 

@@ -5,8 +5,9 @@ import os
 import sqlite3
 from pathlib import Path
 
-# What is remembered about requests, and what is written some time after the answer, is no state of the catalog.
-_ASIDE = {"idempotency", "metrics_reports", "scan_plans", "sqlite_sequence"}
+# What is remembered about requests, of tables' sizes, and what is written some time after the answer, is no state of
+# the catalog.
+_ASIDE = {"idempotency", "metrics_reports", "scan_plans", "sqlite_sequence", "table_figures"}
 
 
 class CatalogState:

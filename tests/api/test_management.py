@@ -27,16 +27,6 @@ def table_path(levels: tuple[str, ...], name: str) -> str:
     return f"/api/v1/buckets/default/namespaces/{segment(*levels)}/tables/{segment(name)}"
 
 
-def test_buckets(http: Http) -> None:
-    listed = http.get("/api/v1/buckets").json()
-    assert [bucket["name"] for bucket in listed["buckets"]] == ["default"]
-    assert listed["nextPageToken"] is None
-    one = http.get("/api/v1/buckets/default").json()
-    assert one == listed["buckets"][0]
-    assert one["location"].startswith("file:///")
-    assert_problem(http.get("/api/v1/buckets/nowhere"), 404, "not-found")
-
-
 def test_namespaces_and_tables(http: Http, catalog: Catalog) -> None:
     levels, created = catalog.new_table("odd/name %")
     child = catalog.new_namespace(*levels, "child")
@@ -220,7 +210,7 @@ def test_unknown_paths_and_methods_are_problems(http: Http) -> None:
     assert_problem(http.get("/api"), 404, "not-found")
     assert_problem(http.get("/api/v1/nowhere"), 404, "not-found")
     assert_problem(http.get("/nowhere"), 404, "not-found")
-    assert_problem(http.post("/api/v1/buckets"), 405, "invalid")
+    assert_problem(http.put("/api/v1/buckets"), 405, "invalid")
     assert_problem(http.post("/health/live"), 405, "invalid")
 
 
@@ -237,7 +227,10 @@ def test_openapi_names_every_route(http: Http) -> None:
     assert set(document["paths"]) == {
         "/v1/buckets",
         "/v1/buckets/{bucket}",
+        "/v1/buckets/{bucket}/tags",
         "/v1/buckets/{bucket}/namespaces",
+        "/v1/buckets/{bucket}/namespaces/{namespace}",
+        "/v1/buckets/{bucket}/namespaces/{namespace}/properties",
         "/v1/buckets/{bucket}/tables",
         "/v1/buckets/{bucket}/policies",
         "/v1/buckets/{bucket}/policies/{policy_type}",

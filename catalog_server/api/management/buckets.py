@@ -1,53 +1,146 @@
-"""Table buckets and the namespaces in them."""
+"""Table buckets: make, list, describe, change, tag, delete.
 
+What a PUT replaces has an ETag, and `If-Match` keeps it from replacing what somebody else has changed meanwhile.
+"""
+
+from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 
-from catalog_server.api.management import wire
-from catalog_server.api.management.parameters import BucketName, By, OnePage, OnPlatform
-from catalog_server.api.rawpath import split_namespace
-from catalog_server.store.buckets import BucketRow
-from table_format.ident import Namespace
+from catalog_server.api.management import wire_buckets as wire
+from catalog_server.api.management.parameters import BucketName, By, IfVersion, OnePage, OnPlatform, Tagged
+from catalog_server.bootstrap import Platform
+from catalog_server.services.tags import Tags
+from catalog_server.store.buckets import BucketRow, BucketSettings
+from catalog_server.store.figures import Figures
 
 router = APIRouter(tags=["buckets"])
 
+_BUCKET = "/v1/buckets/{bucket}"
+
 
 @router.get("/v1/buckets")
-async def list_buckets(platform: OnPlatform, principal: By, page: OnePage) -> wire.Buckets:
+async def list_buckets(
+    platform: OnPlatform,
+    principal: By,
+    page: OnePage,
+    prefix: Annotated[str, Query(description="Only buckets whose name begins so.")] = "",
+    figures: Annotated[
+        bool, Query(description="Tell each bucket's figures too, as they were measured last.")
+    ] = False,
+) -> wire.Buckets:
     """All table buckets."""
-    found = await platform.buckets.list(principal, page)
-    return wire.Buckets(buckets=[_bucket(row) for row in found.items], next_page_token=found.next_token)
+    found = await platform.buckets.list(principal, page, prefix=prefix)
+    ids = [row.id for row in found.items]
+    sums = await platform.figures.of_buckets(principal, ids) if figures else {}
+    return wire.Buckets(
+        buckets=[_bucket(platform, row, sums.get(row.id)) for row in found.items],
+        next_page_token=found.next_token,
+    )
 
 
-@router.get("/v1/buckets/{bucket}")
-async def get_bucket(platform: OnPlatform, principal: By, bucket: BucketName) -> wire.Bucket:
-    """One table bucket."""
-    return _bucket(await platform.buckets.get(principal, bucket))
+@router.post("/v1/buckets", status_code=201, responses=Tagged.OF_CREATED)
+async def create_bucket(
+    platform: OnPlatform, principal: By, wanted: wire.NewBucket, response: Response
+) -> wire.Bucket:
+    """Make a table bucket: at the location given, once it is known to work, or else at a place of its own."""
+    row = await platform.buckets.create(
+        principal, wanted.name, location=wanted.location, options=_settings(wanted), tags=wanted.tags
+    )
+    return await _described(platform, principal, row, response)
 
 
-@router.get("/v1/buckets/{bucket}/namespaces")
-async def list_namespaces(
+@router.get(_BUCKET, responses=Tagged.OF_OK)
+async def get_bucket(
+    platform: OnPlatform, principal: By, bucket: BucketName, response: Response
+) -> wire.Bucket:
+    """One table bucket with its figures, brought up to date as far as one request can."""
+    return await _described(platform, principal, await platform.buckets.get(principal, bucket), response)
+
+
+@router.put(_BUCKET, responses=Tagged.OF_OK)
+async def put_bucket(
     platform: OnPlatform,
     principal: By,
     bucket: BucketName,
-    page: OnePage,
-    parent: Annotated[
-        str | None, Query(description="Levels joined by %1F; the top level when omitted.")
-    ] = None,
-) -> wire.Namespaces:
-    """The namespaces directly below a parent."""
-    above = split_namespace(parent) if parent else Namespace(())
-    found = await platform.namespaces.list(principal, bucket, above, page)
-    return wire.Namespaces(
-        namespaces=[list(namespace.levels) for namespace in found.items], next_page_token=found.next_token
-    )
+    wanted: wire.BucketSettings,
+    if_version: IfVersion,
+    response: Response,
+) -> wire.Bucket:
+    """Replace all that can be changed of a bucket: properties, storage, credentials, protection."""
+    row = await platform.buckets.update(principal, bucket, _settings(wanted), if_version=if_version)
+    return await _described(platform, principal, row, response)
 
 
-def _bucket(row: BucketRow) -> wire.Bucket:
+@router.delete(_BUCKET, status_code=204)
+async def delete_bucket(
+    platform: OnPlatform, principal: By, bucket: BucketName, if_version: IfVersion
+) -> None:
+    """Delete an empty bucket that is not protected. No file is touched."""
+    await platform.buckets.delete(principal, bucket, if_version=if_version)
+
+
+@router.get(_BUCKET + "/tags", responses=Tagged.OF_OK)
+async def get_bucket_tags(
+    platform: OnPlatform, principal: By, bucket: BucketName, response: Response
+) -> wire.TagSet:
+    """The tags of a bucket."""
+    row = await platform.buckets.get(principal, bucket)
+    return _tags(await platform.tags.get(principal, row.resource_id), response)
+
+
+@router.put(_BUCKET + "/tags", responses=Tagged.OF_OK)
+async def put_bucket_tags(
+    platform: OnPlatform,
+    principal: By,
+    bucket: BucketName,
+    wanted: wire.TagSet,
+    if_version: IfVersion,
+    response: Response,
+) -> wire.TagSet:
+    """Replace all tags of a bucket."""
+    row = await platform.buckets.get(principal, bucket)
+    tags = await platform.tags.put(principal, row.resource_id, wanted.tags, if_version=if_version)
+    return _tags(tags, response)
+
+
+def figures_on_the_wire(figures: Figures) -> wire.BucketFigures:
+    """The figures of a bucket or namespace."""
+    return wire.BucketFigures(**asdict(figures))
+
+
+async def _described(platform: Platform, principal: By, row: BucketRow, response: Response) -> wire.Bucket:
+    response.headers["ETag"] = f'"{row.version}"'
+    return _bucket(platform, row, await platform.figures.of_bucket(principal, row.id))
+
+
+def _bucket(platform: Platform, row: BucketRow, figures: Figures | None) -> wire.Bucket:
     return wire.Bucket(
         name=row.name,
+        arn=platform.arns.bucket(row.name),
+        resource_id=row.resource_id,
         location=row.location,
         properties=dict(row.properties),
+        storage=dict(row.storage),
+        credentials=row.credentials,
+        protected=row.protected,
+        version=row.version,
         created_at_ms=row.created_at_ms,
+        updated_at_ms=row.updated_at_ms,
+        figures=None if figures is None else figures_on_the_wire(figures),
     )
+
+
+def _settings(wanted: wire.BucketSettings) -> BucketSettings:
+    return BucketSettings(
+        properties=dict(wanted.properties),
+        storage=dict(wanted.storage),
+        credentials=wanted.credentials,
+        protected=wanted.protected,
+    )
+
+
+def _tags(tags: Tags, response: Response) -> wire.TagSet:
+    response.headers["ETag"] = f'"{tags.version}"'
+    return wire.TagSet(tags=tags.tags)

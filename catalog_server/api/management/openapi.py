@@ -18,8 +18,9 @@ _PROBLEM: JsonObject = {
 }
 _WHEN = {
     400: "The request is malformed; the detail names the member or parameter.",
+    403: "It is protected.",
     404: "What the path or the query names does not exist.",
-    409: "It exists already, or overlaps with what exists.",
+    409: "It exists already, overlaps with what exists, or is not empty.",
     412: "It was changed since the version that If-Match names.",
     413: "The body is larger than the server takes.",
     500: "The server failed.",
@@ -48,10 +49,11 @@ def complete(document: JsonObject) -> None:
 
 def _statuses(verb: str, operation: JsonObject) -> tuple[int, ...]:
     body = (413,) if "requestBody" in operation else ()
-    exists = (409,) if verb == "post" else ()
+    exists = (409,) if verb in ("post", "delete") else ()
+    protected = (403,) if verb == "delete" else ()
     names = {parameter["name"] for parameter in operation.get("parameters", [])}
     changed = (412,) if "If-Match" in names else ()
-    return (*_ALWAYS, *body, *exists, *changed)
+    return (*_ALWAYS, *body, *exists, *protected, *changed)
 
 
 def _response(status: int) -> JsonObject:

@@ -1,6 +1,6 @@
 """What every route takes: the platform, the principal, names out of the raw path, a page, a version to match."""
 
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 from fastapi import Depends, Header, Path, Query, Request
 
@@ -71,3 +71,13 @@ TableName = Annotated[str, Depends(_table)]
 OnePage = Annotated[PageRequest, Depends(_page)]
 IfVersion = Annotated[int | None, Depends(_if_version)]
 MaybeNamespace = Annotated[Namespace | None, Depends(_optional_namespace)]
+
+
+class Tagged:
+    """`responses=` of a route whose answer has an ETag."""
+
+    _HEADERS: ClassVar = {
+        "ETag": {"description": "What If-Match of a change compares with.", "schema": {"type": "string"}}
+    }
+    OF_OK: ClassVar[dict[int | str, dict[str, Any]]] = {200: {"headers": _HEADERS}}
+    OF_CREATED: ClassVar[dict[int | str, dict[str, Any]]] = {201: {"headers": _HEADERS}}

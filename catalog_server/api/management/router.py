@@ -6,7 +6,7 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from catalog_server.api.bodies import declared_length
-from catalog_server.api.management import buckets, jobs, policies, reports, tables
+from catalog_server.api.management import buckets, jobs, namespaces, policies, reports, tables
 from catalog_server.api.management.openapi import complete
 from catalog_server.api.management.problems import install, internal_problem, problem
 from catalog_server.bootstrap import Platform
@@ -38,7 +38,14 @@ def describe_api() -> FastAPI:
         redirect_slashes=False,
         generate_unique_id_function=_operation_id,
     )
-    for router in (buckets.router, tables.router, reports.router, policies.router, jobs.router):
+    for router in (
+        buckets.router,
+        namespaces.router,
+        tables.router,
+        reports.router,
+        policies.router,
+        jobs.router,
+    ):
         app.include_router(router)
     install(app)
     return app

@@ -14,29 +14,6 @@ class Wire(BaseModel):
     )
 
 
-class Bucket(Wire):
-    """A table bucket."""
-
-    name: str
-    location: str
-    properties: dict[str, str]
-    created_at_ms: int
-
-
-class Buckets(Wire):
-    """A page of table buckets."""
-
-    buckets: list[Bucket]
-    next_page_token: str | None
-
-
-class Namespaces(Wire):
-    """A page of namespaces, each as its levels."""
-
-    namespaces: list[list[str]]
-    next_page_token: str | None
-
-
 class Table(Wire):
     """A table's identity."""
 
