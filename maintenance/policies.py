@@ -1,123 +1,61 @@
 """Maintenance policies: what a policy document may say, and what is in force for one table.
 
 A document is {"status": "enabled"|"disabled", "settings": {...}} with S3 Tables' setting names plus ours. It
-may hang on a bucket, a namespace or a table; a nearer one overrides setting by setting. For snapshots and
-target size the table's Iceberg properties count too: the order is own policy, property, namespace, bucket,
-default. Nothing below a safety floor comes from a property, and from a policy only with `allow_unsafe`.
+may hang on a bucket, a namespace or a table; a nearer one overrides setting by setting. Some Iceberg properties of the
+table count too: the order is own policy, property, namespace, bucket, default. Nothing below a safety floor comes
+from a property, and from a policy only with `allow_unsafe`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Any, Final
 
 from maintenance import setting_rules
-from maintenance.setting_rules import DAY_S, HOUR_S, MIB, Tier
+from maintenance.policy_types import (
+    CompactionPolicy,
+    Policy,
+    RecordPolicy,
+    SnapshotPolicy,
+    UnreferencedPolicy,
+)
+from maintenance.quiet_hours import quiet_hours
+from maintenance.setting_rules import DAY_S, HOUR_S, MIB, SETTINGS, TWINS, Tier
+from maintenance.table_properties import MIN_SNAPSHOT_AGE_S, from_properties, gc_disabled, notes
 from table_format.errors import Invalid
 from table_format.jsontypes import JsonObject
 
-__all__ = ["CompactionPolicy", "PolicyType", "SnapshotPolicy", "Tier", "UnreferencedPolicy"]
+__all__ = [
+    "MIN_SNAPSHOT_AGE_S",
+    "CompactionPolicy",
+    "Policy",
+    "PolicyType",
+    "RecordPolicy",
+    "SnapshotPolicy",
+    "Tier",
+    "UnreferencedPolicy",
+]
 
 
 class PolicyType(StrEnum):
-    """The three kinds of policy, by their S3 Tables names."""
+    """The kinds of policy, by their S3 Tables names."""
 
     COMPACTION = "icebergCompaction"
     SNAPSHOTS = "icebergSnapshotManagement"
     UNREFERENCED = "icebergUnreferencedFileRemoval"
+    RECORDS = "icebergRecordExpiration"
 
 
 COMPACTION: Final = PolicyType.COMPACTION
 SNAPSHOTS: Final = PolicyType.SNAPSHOTS
 UNREFERENCED: Final = PolicyType.UNREFERENCED
+RECORDS: Final = PolicyType.RECORDS
 
-MIN_SNAPSHOT_AGE_S: Final = HOUR_S
-"""Snapshots younger than this only go when an operator allowed unsafe settings."""
 MIN_UNREFERENCED_AGE_S: Final = DAY_S
 """An unreferenced file younger than this may belong to a commit in flight."""
 
 _SMALL_BELOW, _SMALL_TARGET = 32 * MIB, 64 * MIB
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionPolicy:
-    """What compaction does for one table."""
-
-    disabled_reason: str | None
-    """Why this kind of maintenance does not run; None when it does."""
-    target_file_size_bytes: int
-    tiers: tuple[Tier, ...]
-    min_input_files: int
-    trigger_file_count: int
-    min_file_age_seconds: int
-    interval_seconds: int
-    notes: tuple[str, ...] = ()
-
-    @property
-    def enabled(self) -> bool:
-        """Whether it runs at all."""
-        return self.disabled_reason is None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotPolicy:
-    """Which snapshots of one table are kept."""
-
-    disabled_reason: str | None
-    min_snapshots_to_keep: int
-    max_snapshot_age_ms: int
-    max_ref_age_ms: int | None
-    interval_seconds: int
-    notes: tuple[str, ...] = ()
-
-    @property
-    def enabled(self) -> bool:
-        """Whether it runs at all."""
-        return self.disabled_reason is None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnreferencedPolicy:
-    """When unreferenced files of one table are marked, and when they are deleted."""
-
-    disabled_reason: str | None
-    unreferenced_seconds: int
-    noncurrent_seconds: int
-    interval_seconds: int
-    notes: tuple[str, ...] = ()
-
-    @property
-    def enabled(self) -> bool:
-        """Whether it runs at all."""
-        return self.disabled_reason is None
-
-
-Policy: TypeAlias = "CompactionPolicy | SnapshotPolicy | UnreferencedPolicy"
-
-_DEFAULTS: Final[Mapping[PolicyType, JsonObject]] = {
-    COMPACTION: {
-        "targetFileSizeMB": 512,
-        "strategy": "auto",
-        "minInputFiles": 5,
-        "triggerFileCount": 10,
-        "minFileAgeSeconds": 0,
-        "intervalSeconds": HOUR_S,
-    },
-    SNAPSHOTS: {"minSnapshotsToKeep": 1, "maxSnapshotAgeHours": 120, "intervalSeconds": HOUR_S},
-    UNREFERENCED: {"unreferencedDays": 3, "nonCurrentDays": 10, "intervalSeconds": DAY_S},
-}
-
-# A longer-worded setting and the one it replaces: naming either at a nearer level overrides both.
-_TWINS: Final = {
-    "maxSnapshotAgeHours": "maxSnapshotAgeSeconds",
-    "maxSnapshotAgeSeconds": "maxSnapshotAgeHours",
-    "unreferencedDays": "unreferencedSeconds",
-    "unreferencedSeconds": "unreferencedDays",
-    "nonCurrentDays": "nonCurrentSeconds",
-    "nonCurrentSeconds": "nonCurrentDays",
-    "targetFileSizeMB": "targetFileSizeBytes",
-    "targetFileSizeBytes": "targetFileSizeMB",
-}
+_UNSAFE: Final = "that needs a server that allows unsafe settings (maintenance.allow_unsafe)"
 
 
 def policy_type(name: str) -> PolicyType:
@@ -129,7 +67,12 @@ def policy_type(name: str) -> PolicyType:
     try:
         return PolicyType(name)
     except ValueError:
-        raise Invalid(f"unknown policy type {name!r}: use one of {', '.join(PolicyType)}") from None
+        raise Invalid(f"unknown policy type {name[:80]!r}: use one of {', '.join(PolicyType)}") from None
+
+
+def default_status(kind: str) -> str:
+    """What holds where no level says: everything is on, but rows only expire where somebody says so."""
+    return "disabled" if policy_type(kind) is RECORDS else "enabled"
 
 
 def defaults(kind: str) -> JsonObject:
@@ -138,7 +81,9 @@ def defaults(kind: str) -> JsonObject:
     Raises:
         Invalid: no such policy type.
     """
-    return {"status": "enabled", "settings": dict(_DEFAULTS[policy_type(kind)])}
+    rules = SETTINGS[policy_type(kind)]
+    settings = {name: rule.default for name, rule in rules.items() if rule.default is not None}
+    return {"status": default_status(kind), "settings": settings}
 
 
 def validate(kind: str, document: JsonObject, *, allow_unsafe: bool) -> JsonObject:
@@ -150,12 +95,12 @@ def validate(kind: str, document: JsonObject, *, allow_unsafe: bool) -> JsonObje
     wanted = policy_type(kind)
     if not isinstance(document, dict):
         raise Invalid('a policy is a JSON object {"status": ..., "settings": {...}}')
-    unknown = sorted(set(document) - {"status", "settings"})
+    unknown = sorted(str(name) for name in set(document) - {"status", "settings"})
     if unknown:
-        raise Invalid(f'unknown member {unknown[0]!r} in the policy: it has "status" and "settings"')
+        raise Invalid(f'unknown member {unknown[0][:80]!r} in the policy: it has "status" and "settings"')
     status = document.get("status")
     if status not in ("enabled", "disabled"):
-        raise Invalid(f'policy status is {status!r}: write "enabled" or "disabled"')
+        raise Invalid(f'policy status is {str(status)[:80]!r}: write "enabled" or "disabled"')
     given = document.get("settings")
     if given is None:
         given = {}
@@ -168,11 +113,14 @@ def validate(kind: str, document: JsonObject, *, allow_unsafe: bool) -> JsonObje
 
 
 def _refuse_unsafe(kind: PolicyType, given: JsonObject) -> None:
-    if kind is SNAPSHOTS and given.get("maxSnapshotAgeSeconds", MIN_SNAPSHOT_AGE_S) < MIN_SNAPSHOT_AGE_S:
-        raise Invalid(
-            f"maxSnapshotAgeSeconds below {MIN_SNAPSHOT_AGE_S} removes snapshots that readers may still use; "
-            "it needs a server that allows unsafe maintenance settings"
-        )
+    if kind is SNAPSHOTS:
+        for name in ("maxSnapshotAgeSeconds", "maxRefAgeSeconds"):
+            if given.get(name, MIN_SNAPSHOT_AGE_S) < MIN_SNAPSHOT_AGE_S:
+                raise Invalid(
+                    f"{name} below {MIN_SNAPSHOT_AGE_S} removes snapshots that readers may still use; {_UNSAFE}"
+                )
+        if given.get("minSnapshotsToKeep") == 0:
+            raise Invalid(f"minSnapshotsToKeep 0 keeps nothing but the heads of branches and tags; {_UNSAFE}")
     if kind is not UNREFERENCED:
         return
     # What a level does not name counts as zero here, so that no mix of levels can fall below the floor.
@@ -181,17 +129,17 @@ def _refuse_unsafe(kind: PolicyType, given: JsonObject) -> None:
     if named and sum(named) < MIN_UNREFERENCED_AGE_S:
         raise Invalid(
             f"unreferencedSeconds and nonCurrentSeconds given here add up to {sum(named)} s; below "
-            f"{MIN_UNREFERENCED_AGE_S} s files of commits in flight could be deleted, so that needs a server "
-            "that allows unsafe maintenance settings"
+            f"{MIN_UNREFERENCED_AGE_S} s files of commits in flight could be deleted: {_UNSAFE}"
         )
 
 
-def _seconds(settings: JsonObject, days_name: str) -> int | None:
-    seconds = settings.get(_TWINS[days_name])
+def _seconds(settings: JsonObject, longer: str) -> int | None:
+    """A time that is given in seconds, or in the longer unit that the name says."""
+    seconds = settings.get(TWINS[longer])
     if seconds is not None:
         return int(seconds)
-    days = settings.get(days_name)
-    return None if days is None else int(days) * DAY_S
+    units = settings.get(longer)
+    return None if units is None else int(units) * (HOUR_S if longer.endswith("Hours") else DAY_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +162,12 @@ def explain(
         Invalid: no such policy type.
     """
     wanted = policy_type(kind)
-    found: dict[str, Sourced] = {"status": Sourced("enabled", "default")}
-    found |= {name: Sourced(value, "default") for name, value in _DEFAULTS[wanted].items()}
+    found: dict[str, Sourced] = {"status": Sourced(default_status(wanted), "default")}
+    settings = defaults(wanted)["settings"]
+    found |= {name: Sourced(value, "default") for name, value in settings.items()}
     for name, document in layers[:-1]:
         _overlay(found, name, document)
-    for setting, value, source in _from_properties(wanted, table_properties):
+    for setting, value, source in from_properties(wanted.value, table_properties):
         _put(found, setting, Sourced(value, source))
     if layers:
         _overlay(found, *layers[-1])
@@ -234,40 +183,11 @@ def _overlay(found: dict[str, Sourced], source: str, document: JsonObject) -> No
 
 
 def _put(found: dict[str, Sourced], setting: str, value: Sourced) -> None:
-    if setting in _TWINS:
-        found.pop(_TWINS[setting], None)
+    if setting in TWINS:
+        found.pop(TWINS[setting], None)
     if setting.startswith("targetFileSize"):
         found.pop("tiers", None)  # a nearer target replaces tiers that were cut for another one
     found[setting] = value
-
-
-def _from_properties(kind: PolicyType, properties: Mapping[str, str]) -> list[tuple[str, int, str]]:
-    """Settings that the table's Iceberg properties ask for; malformed ones do not count."""
-    names = _PROPERTIES.get(kind, {})
-    found = []
-    for name, (setting, divisor, floor) in names.items():
-        value = _integer(properties.get(name))
-        if value is not None and value > 0:
-            found.append((setting, max(value // divisor, floor), f"property {name}"))
-    return found
-
-
-# property -> (setting, divisor to the setting's unit, floor in that unit)
-_PROPERTIES: Final[Mapping[PolicyType, Mapping[str, tuple[str, int, int]]]] = {
-    COMPACTION: {"write.target-file-size-bytes": ("targetFileSizeBytes", 1, MIB)},
-    SNAPSHOTS: {
-        "history.expire.max-snapshot-age-ms": ("maxSnapshotAgeSeconds", 1000, MIN_SNAPSHOT_AGE_S),
-        "history.expire.min-snapshots-to-keep": ("minSnapshotsToKeep", 1, 1),
-        "history.expire.max-ref-age-ms": ("maxRefAgeSeconds", 1000, MIN_SNAPSHOT_AGE_S),
-    },
-}
-
-
-def _integer(text: str | None) -> int | None:
-    try:
-        return None if text is None else int(text)
-    except ValueError:
-        return None
 
 
 def effective(kind: str, layers: Sequence[JsonObject], table_properties: Mapping[str, str]) -> Policy:
@@ -281,25 +201,47 @@ def effective(kind: str, layers: Sequence[JsonObject], table_properties: Mapping
     """
     wanted = policy_type(kind)
     found = explain(kind, [(f"level {n}", layer) for n, layer in enumerate(layers)], table_properties)
-    reason = None if found["status"].value == "enabled" else "the policy is disabled"
     values: JsonObject = {name: sourced.value for name, sourced in found.items()}
-    notes = _notes(wanted, table_properties)
+    reason = _why_disabled(wanted, found, table_properties)
+    quiet = None if values.get("quietHours") is None else quiet_hours(values["quietHours"])
+    if quiet is not None and not quiet.zone_is_known:
+        reason = (
+            reason or f"the time zone {quiet.time_zone!r} of its quiet hours is not known on this machine"
+        )
+    common: dict[str, Any] = {
+        "disabled_reason": reason,
+        "interval_seconds": int(values["intervalSeconds"]),
+        "quiet_hours": quiet,
+        "dry_run": bool(values["dryRun"]),
+        "notes": notes(wanted.value, table_properties),
+    }
     if wanted is COMPACTION:
-        return _compaction(values, reason, notes)
-    if table_properties.get("gc.enabled", "true").strip().lower() == "false":
-        reason = "the table property gc.enabled is false: its files may belong to another table"
+        return _compaction(values, common)
     if wanted is SNAPSHOTS:
-        return _snapshots(values, reason, notes)
+        return _snapshots(values, common)
+    if wanted is RECORDS:
+        return RecordPolicy(days=int(values.get("days", 0)), column=values.get("column"), **common)
     return UnreferencedPolicy(
-        disabled_reason=reason,
         unreferenced_seconds=_seconds(values, "unreferencedDays") or 0,
         noncurrent_seconds=_seconds(values, "nonCurrentDays") or 0,
-        interval_seconds=int(values["intervalSeconds"]),
-        notes=notes,
+        **common,
     )
 
 
-def _compaction(values: JsonObject, reason: str | None, notes: tuple[str, ...]) -> CompactionPolicy:
+def _why_disabled(
+    kind: PolicyType, found: Mapping[str, Sourced], properties: Mapping[str, str]
+) -> str | None:
+    if kind in (SNAPSHOTS, UNREFERENCED) and gc_disabled(properties):
+        return "the table property gc.enabled is false: its files may belong to another table"
+    if found["status"].value != "enabled":
+        never_asked = kind is RECORDS and found["status"].source == "default"
+        return "no policy asks for it" if never_asked else "the policy is disabled"
+    if kind is RECORDS and "days" not in found:
+        return "the policy does not say after how many days rows expire"
+    return None
+
+
+def _compaction(values: JsonObject, common: dict[str, Any]) -> CompactionPolicy:
     target = values.get("targetFileSizeBytes") or int(values["targetFileSizeMB"]) * MIB
     tiers = values.get("tiers")
     chosen = (
@@ -308,14 +250,17 @@ def _compaction(values: JsonObject, reason: str | None, notes: tuple[str, ...]) 
         else default_tiers(int(target))
     )
     return CompactionPolicy(
-        disabled_reason=reason,
         target_file_size_bytes=chosen[-1].target_bytes,
         tiers=chosen,
         min_input_files=int(values["minInputFiles"]),
-        trigger_file_count=int(values["triggerFileCount"]),
         min_file_age_seconds=int(values["minFileAgeSeconds"]),
-        interval_seconds=int(values["intervalSeconds"]),
-        notes=notes,
+        max_bytes_per_run=values.get("maxBytesPerRun"),
+        trigger_file_count=int(values["triggerFileCount"]),
+        trigger_bytes=values.get("triggerBytes"),
+        trigger_delete_files=values.get("triggerDeleteFiles"),
+        trigger_delete_records=values.get("triggerDeleteRecords"),
+        trigger_commits=values.get("triggerCommits"),
+        **common,
     )
 
 
@@ -329,30 +274,13 @@ def default_tiers(target_bytes: int) -> tuple[Tier, ...]:
     return (first, Tier(below_bytes=max(target_bytes * 3 // 4, _SMALL_BELOW + 1), target_bytes=target_bytes))
 
 
-def _snapshots(values: JsonObject, reason: str | None, notes: tuple[str, ...]) -> SnapshotPolicy:
-    seconds = values.get("maxSnapshotAgeSeconds")
-    age_s = int(values["maxSnapshotAgeHours"]) * HOUR_S if seconds is None else int(seconds)
-    ref_age = values.get("maxRefAgeSeconds")
+def _snapshots(values: JsonObject, common: dict[str, Any]) -> SnapshotPolicy:
+    ref_age = _seconds(values, "maxRefAgeHours")
     return SnapshotPolicy(
-        disabled_reason=reason,
         min_snapshots_to_keep=int(values["minSnapshotsToKeep"]),
-        max_snapshot_age_ms=age_s * 1000,
-        max_ref_age_ms=None if ref_age is None else int(ref_age) * 1000,
-        interval_seconds=int(values["intervalSeconds"]),
-        notes=notes,
+        max_snapshot_age_ms=(_seconds(values, "maxSnapshotAgeHours") or 0) * 1000,
+        max_ref_age_ms=None if ref_age is None else ref_age * 1000,
+        metadata_versions_to_keep=int(values["metadataVersionsToKeep"]),
+        delete_old_metadata=bool(values["deleteOldMetadata"]),
+        **common,
     )
-
-
-def _notes(kind: PolicyType, properties: Mapping[str, str]) -> tuple[str, ...]:
-    """What was not taken from the properties as written, for the job's report."""
-    notes = []
-    for name, (_, divisor, floor) in _PROPERTIES.get(kind, {}).items():
-        text = properties.get(name)
-        value = _integer(text)
-        if text is None:
-            continue
-        if value is None or value <= 0:
-            notes.append(f"table property {name} is {text!r}, not a positive whole number: ignored")
-        elif value // divisor < floor:
-            notes.append(f"table property {name} is {text}, below the floor: {floor * divisor} used")
-    return tuple(notes)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
 
-from maintenance.policies import Policy
+from maintenance.policy_types import Policy
 from table_format.catalog import TableCatalog
 from table_format.clock import Clock, Ids
 from table_format.ident import TableIdent
@@ -18,12 +18,17 @@ from table_format.jsontypes import JsonObject
 
 
 class JobKind(StrEnum):
-    """What a job does; the first three are named as the policies that ask for them."""
+    """What a job does; all but the purge are named as the policies that ask for them."""
 
     COMPACTION = "icebergCompaction"
     SNAPSHOTS = "icebergSnapshotManagement"
     UNREFERENCED = "icebergUnreferencedFileRemoval"
+    RECORDS = "icebergRecordExpiration"
     PURGE = "tablePurge"
+
+
+URGENT_PRIORITY = 10
+"""Priority of what a person asked for and waits for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +68,11 @@ class Job:
     lease_until_ms: int
     plan: JsonObject | None = None
     """What an earlier, interrupted attempt saved."""
+
+    @property
+    def urgent(self) -> bool:
+        """Whether a person asked for it."""
+        return self.priority >= URGENT_PRIORITY
 
 
 class Stopped(Exception):

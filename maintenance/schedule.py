@@ -6,7 +6,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from maintenance.policies import CompactionPolicy, Policy
+from maintenance.policy_types import CompactionPolicy, Policy
 
 
 class Why(StrEnum):
@@ -61,23 +61,37 @@ class NextRun:
     """For people."""
 
 
-def due_at(policy: Policy, since_ms: int) -> int | None:
-    """When the clock asks for the next run after the one that ended at `since_ms`; None when it never does."""
-    return since_ms + policy.interval_seconds * 1000 if policy.enabled else None
+def due_at(policy: Policy, since_ms: int, now_ms: int) -> int | None:
+    """When the clock asks for the next run after the one that ended at `since_ms`; None when it never does.
+
+    What would fall due in quiet hours, or did before them and has not begun, is due when they end.
+    """
+    if not policy.enabled:
+        return None
+    at_ms = since_ms + policy.interval_seconds * 1000
+    quiet_until_ms = _quiet_until(policy, max(at_ms, now_ms))
+    return at_ms if quiet_until_ms is None else quiet_until_ms
+
+
+def _quiet_until(policy: Policy, moment_ms: int) -> int | None:
+    return None if policy.quiet_hours is None else policy.quiet_hours.until_ms(moment_ms)
 
 
 def next_run(policy: Policy, past: Past, now_ms: int) -> NextRun:
     """The next run of a kind; never one in the past."""
     if past.open is not None:
         return _of_open(policy, past.open, now_ms)
-    at_ms = due_at(policy, past.born_ms if past.ended_ms is None else past.ended_ms)
+    since_ms = past.born_ms if past.ended_ms is None else past.ended_ms
+    at_ms = due_at(policy, since_ms, now_ms)
     if at_ms is None:
         return NextRun(
             at_ms=None, why=Why.DISABLED, reason=policy.disabled_reason or "the policy is disabled"
         )
     after = "the table was made" if past.ended_ms is None else "the last run"
     reason = f"{policy.interval_seconds} s after {after}{_or_sooner(policy)}"
-    if at_ms <= now_ms:
+    if at_ms > since_ms + policy.interval_seconds * 1000:
+        reason = f"{reason}, but not in quiet hours"
+    elif at_ms <= now_ms:
         reason = f"due now: {reason}"
     return NextRun(at_ms=max(at_ms, now_ms), why=Why.INTERVAL, reason=reason)
 

@@ -1,9 +1,14 @@
-"""The settings that policy documents may carry: names, types and bounds. Says nothing about precedence."""
+"""The settings that policy documents may carry: names, types, bounds and defaults. Says nothing about precedence.
 
-from collections.abc import Mapping
+`SETTINGS` is the whole vocabulary; documentation and tests are held to it. A setting stands here only if maintenance
+acts on it.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from maintenance.quiet_hours import check_quiet_hours
 from table_format.errors import Invalid
 from table_format.jsontypes import JsonObject
 
@@ -12,11 +17,17 @@ HOUR_S: Final = 3600
 DAY_S: Final = 24 * HOUR_S
 
 _MAX_INT: Final = 2**31 - 1
+_MAX_LONG: Final = 2**53
 _MAX_DAYS: Final = 36_500
 _MIN_TIER_BYTES: Final = 1024
 _MAX_TIER_BYTES: Final = 16 * 1024 * MIB
 _MAX_TIERS: Final = 8
+_MAX_COLUMN: Final = 1024
 _STRATEGIES: Final = ("auto", "binpack")
+_STRATEGIES_TO_COME: Final = ("sort", "z-order")
+
+Check = Callable[[str, object], object]
+"""(name, value) -> the value; raises Invalid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,61 +38,22 @@ class Tier:
     target_bytes: int
 
 
-# policy type -> setting -> (lowest, highest)
-_BOUNDS: Final[Mapping[str, Mapping[str, tuple[int, int]]]] = {
-    "icebergCompaction": {
-        "targetFileSizeMB": (64, 512),
-        "minInputFiles": (2, 10_000),
-        "triggerFileCount": (1, 1_000_000),
-        "minFileAgeSeconds": (0, 30 * DAY_S),
-        "intervalSeconds": (1, 31 * DAY_S),
-    },
-    "icebergSnapshotManagement": {
-        "minSnapshotsToKeep": (1, _MAX_INT),
-        "maxSnapshotAgeHours": (1, _MAX_INT),
-        "maxSnapshotAgeSeconds": (0, _MAX_INT),
-        "intervalSeconds": (1, 31 * DAY_S),
-    },
-    "icebergUnreferencedFileRemoval": {
-        "unreferencedDays": (1, _MAX_DAYS),
-        "nonCurrentDays": (1, _MAX_DAYS),
-        "unreferencedSeconds": (0, _MAX_INT),
-        "nonCurrentSeconds": (0, _MAX_INT),
-        "intervalSeconds": (1, 31 * DAY_S),
-    },
-}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What one setting may be."""
 
-_ONLY_ONE: Final = (
-    ("maxSnapshotAgeHours", "maxSnapshotAgeSeconds"),
-    ("unreferencedDays", "unreferencedSeconds"),
-    ("nonCurrentDays", "nonCurrentSeconds"),
-)
+    check: Check
+    bounds: str
+    """For people: what is accepted."""
+    default: object = None
+    """The built-in value; None: nothing, until somebody sets it."""
 
 
-def check(policy_type: str, given: JsonObject) -> JsonObject:
-    """The settings without those that are null, each within its bounds.
-
-    Raises:
-        Invalid: an unknown setting, a wrong type, a value out of bounds, or two settings that say the same.
-    """
-    bounds = _BOUNDS[policy_type]
-    checked: JsonObject = {}
-    for name, value in given.items():
-        if value is None:
-            continue
-        if name in bounds:
-            checked[name] = _whole(name, value, *bounds[name])
-        elif policy_type == "icebergCompaction" and name == "strategy":
-            checked[name] = _strategy(value)
-        elif policy_type == "icebergCompaction" and name == "tiers":
-            checked[name] = _tiers(value)
-        else:
-            known = sorted([*bounds, *(["strategy", "tiers"] if policy_type == "icebergCompaction" else [])])
-            raise Invalid(f"unknown setting {name!r} of {policy_type}: it has {', '.join(known)}")
-    for one, other in _ONLY_ONE:
-        if one in checked and other in checked:
-            raise Invalid(f"settings {one} and {other} say the same thing: give only one of them")
-    return checked
+def whole(low: int, high: int, default: int | None = None) -> Rule:
+    """A whole number between two bounds, both included."""
+    return Rule(
+        check=lambda name, value: _whole(name, value, low, high), bounds=f"{low} to {high}", default=default
+    )
 
 
 def _whole(name: str, value: object, low: int, high: int) -> int:
@@ -92,27 +64,132 @@ def _whole(name: str, value: object, low: int, high: int) -> int:
     return value
 
 
-def _strategy(value: object) -> str:
+def _truth(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise Invalid(f"setting {name} is {value!r}: it must be true or false")
+    return value
+
+
+def _strategy(name: str, value: object) -> str:
+    if value in _STRATEGIES_TO_COME:
+        raise Invalid(
+            f"setting {name} is {value!r}, which is not built yet: use one of {', '.join(_STRATEGIES)} "
+            "(both pack files as they were written, without sorting rows)"
+        )
     if value not in _STRATEGIES:
-        raise Invalid(f"setting strategy is {value!r}: it must be one of {', '.join(_STRATEGIES)}")
+        raise Invalid(f"setting {name} is {value!r}: it must be one of {', '.join(_STRATEGIES)}")
     return str(value)
 
 
-def _tiers(value: object) -> list[JsonObject]:
+def _column(name: str, value: object) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= _MAX_COLUMN:
+        raise Invalid(f"setting {name} is {str(value)[:80]!r}: it must be the name of a column")
+    return value
+
+
+def _tiers(name: str, value: object) -> list[JsonObject]:
     if not isinstance(value, list) or not 1 <= len(value) <= _MAX_TIERS:
-        raise Invalid(f"setting tiers must be a list of 1 to {_MAX_TIERS} objects")
+        raise Invalid(f"setting {name} must be a list of 1 to {_MAX_TIERS} objects")
     tiers: list[JsonObject] = []
     for position, item in enumerate(value):
         if not isinstance(item, dict) or set(item) != {"belowBytes", "targetBytes"}:
-            raise Invalid(f"tiers[{position}] must have exactly belowBytes and targetBytes")
-        low = _whole(f"tiers[{position}].belowBytes", item["belowBytes"], _MIN_TIER_BYTES, _MAX_TIER_BYTES)
-        top = _whole(f"tiers[{position}].targetBytes", item["targetBytes"], _MIN_TIER_BYTES, _MAX_TIER_BYTES)
+            raise Invalid(f"{name}[{position}] must have exactly belowBytes and targetBytes")
+        low = _whole(f"{name}[{position}].belowBytes", item["belowBytes"], _MIN_TIER_BYTES, _MAX_TIER_BYTES)
+        top = _whole(f"{name}[{position}].targetBytes", item["targetBytes"], _MIN_TIER_BYTES, _MAX_TIER_BYTES)
         if top <= low:
             raise Invalid(
-                f"tiers[{position}].targetBytes must be greater than its belowBytes ({low}): "
+                f"{name}[{position}].targetBytes must be greater than its belowBytes ({low}): "
                 "else the tier's outputs would be its inputs again"
             )
         if tiers and (low <= tiers[-1]["belowBytes"] or top <= tiers[-1]["targetBytes"]):
-            raise Invalid(f"tiers[{position}] must be greater than the tier before it in both values")
+            raise Invalid(f"{name}[{position}] must be greater than the tier before it in both values")
         tiers.append({"belowBytes": low, "targetBytes": top})
     return tiers
+
+
+def _common(interval_seconds: int) -> dict[str, Rule]:
+    """What every kind of policy has."""
+    return {
+        "intervalSeconds": whole(1, 31 * DAY_S, interval_seconds),
+        "quietHours": Rule(check=check_quiet_hours, bounds="a time zone and 1 to 20 windows"),
+        "dryRun": Rule(check=_truth, bounds="true or false", default=False),
+    }
+
+
+SETTINGS: Final[Mapping[str, Mapping[str, Rule]]] = {
+    "icebergCompaction": {
+        "targetFileSizeMB": whole(64, 512, 512),
+        "strategy": Rule(check=_strategy, bounds=" or ".join(_STRATEGIES), default="auto"),
+        "tiers": Rule(check=_tiers, bounds=f"1 to {_MAX_TIERS} pairs of belowBytes and targetBytes"),
+        "minInputFiles": whole(2, 10_000, 5),
+        "minFileAgeSeconds": whole(0, 30 * DAY_S, 0),
+        "maxBytesPerRun": whole(MIB, _MAX_LONG),
+        "triggerFileCount": whole(1, 1_000_000, 10),
+        "triggerBytes": whole(MIB, _MAX_LONG),
+        "triggerDeleteFiles": whole(1, 1_000_000),
+        "triggerDeleteRecords": whole(1, _MAX_LONG),
+        "triggerCommits": whole(1, 1_000_000),
+        **_common(HOUR_S),
+    },
+    "icebergSnapshotManagement": {
+        "minSnapshotsToKeep": whole(0, _MAX_INT, 1),
+        "maxSnapshotAgeHours": whole(1, _MAX_INT, 120),
+        "maxSnapshotAgeSeconds": whole(0, _MAX_INT),
+        "maxRefAgeHours": whole(1, _MAX_INT),
+        "maxRefAgeSeconds": whole(0, _MAX_INT),
+        "metadataVersionsToKeep": whole(1, 10_000, 100),
+        "deleteOldMetadata": Rule(check=_truth, bounds="true or false", default=False),
+        **_common(HOUR_S),
+    },
+    "icebergUnreferencedFileRemoval": {
+        "unreferencedDays": whole(1, _MAX_DAYS, 3),
+        "nonCurrentDays": whole(1, _MAX_DAYS, 10),
+        "unreferencedSeconds": whole(0, _MAX_INT),
+        "nonCurrentSeconds": whole(0, _MAX_INT),
+        **_common(DAY_S),
+    },
+    "icebergRecordExpiration": {
+        "days": whole(1, _MAX_DAYS),
+        "column": Rule(check=_column, bounds="the name of a date or timestamp column"),
+        **_common(DAY_S),
+    },
+}
+
+TWINS: Final[Mapping[str, str]] = {
+    name: other
+    for pair in (
+        ("maxSnapshotAgeHours", "maxSnapshotAgeSeconds"),
+        ("maxRefAgeHours", "maxRefAgeSeconds"),
+        ("unreferencedDays", "unreferencedSeconds"),
+        ("nonCurrentDays", "nonCurrentSeconds"),
+        ("targetFileSizeMB", "targetFileSizeBytes"),
+    )
+    for name, other in (pair, pair[::-1])
+}
+"""Settings that say the same in another unit: only one of two may be given, and a nearer one replaces either.
+
+`targetFileSizeBytes` is only what a table property says.
+"""
+
+
+def check(policy_type: str, given: JsonObject) -> JsonObject:
+    """The settings without those that are null, each within its bounds.
+
+    Raises:
+        Invalid: an unknown setting, a wrong type, a value out of bounds, or two settings that say the same.
+    """
+    rules = SETTINGS[policy_type]
+    checked: JsonObject = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name not in rules:
+            raise Invalid(
+                f"unknown setting {str(name)[:80]!r} of {policy_type}: it has {', '.join(sorted(rules))}"
+            )
+        checked[name] = rules[name].check(name, value)
+    for name in checked:
+        if TWINS.get(name) in checked:
+            one, other = sorted([name, TWINS[name]])
+            raise Invalid(f"settings {one} and {other} say the same thing: give only one of them")
+    return checked

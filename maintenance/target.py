@@ -1,5 +1,6 @@
 """The table a job is about: loaded by name, and checked to be the very table the job was made for."""
 
+from maintenance import table_properties
 from maintenance.ports import Job, JobContext
 from maintenance.report import Report, skipped
 from table_format.catalog import LoadedTable
@@ -29,4 +30,4 @@ def is_target(table: LoadedTable, job: Job) -> bool:
 
 def gc_disabled(table: LoadedTable) -> bool:
     """Whether the table says that its files are not its own to delete."""
-    return table.metadata.properties.get("gc.enabled", "true").strip().lower() == "false"
+    return table_properties.gc_disabled(table.metadata.properties)

@@ -5,24 +5,20 @@ Pure. A trigger only asks: whether there is work is for the plan to decide.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
-from maintenance.policies import (
-    COMPACTION,
-    SNAPSHOTS,
-    UNREFERENCED,
-    CompactionPolicy,
-    SnapshotPolicy,
-    UnreferencedPolicy,
-    effective,
-)
+from maintenance.policies import COMPACTION, SNAPSHOTS, UNREFERENCED, effective
+from maintenance.policy_types import CompactionPolicy, Policy, SnapshotPolicy, UnreferencedPolicy
 from maintenance.ports import JobKind
 from table_format.jsontypes import JsonObject
 from table_format.metadata.document import TableMetadata
 
+P = TypeVar("P", bound=Policy)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePolicies:
-    """The three policies in force for one table."""
+    """The policies in force for one table that commits ask about."""
 
     compaction: CompactionPolicy
     snapshots: SnapshotPolicy
@@ -33,37 +29,83 @@ def table_policies(
     layers: Mapping[str, list[JsonObject]], table_properties: Mapping[str, str]
 ) -> TablePolicies:
     """The policies in force, from documents per policy type (widest level first, the table's own last)."""
-    compaction = effective(COMPACTION, layers.get(COMPACTION, []), table_properties)
-    snapshots = effective(SNAPSHOTS, layers.get(SNAPSHOTS, []), table_properties)
-    unreferenced = effective(UNREFERENCED, layers.get(UNREFERENCED, []), table_properties)
-    if (
-        not isinstance(compaction, CompactionPolicy)
-        or not isinstance(snapshots, SnapshotPolicy)
-        or not isinstance(unreferenced, UnreferencedPolicy)
-    ):
-        raise TypeError("a policy type gave a policy of another type")
-    return TablePolicies(compaction=compaction, snapshots=snapshots, unreferenced=unreferenced)
+
+    def of(kind: str, expected: type[P]) -> P:
+        policy = effective(kind, layers.get(kind, []), table_properties)
+        if not isinstance(policy, expected):
+            raise TypeError("a policy type gave a policy of another type")
+        return policy
+
+    return TablePolicies(
+        compaction=of(COMPACTION, CompactionPolicy),
+        snapshots=of(SNAPSHOTS, SnapshotPolicy),
+        unreferenced=of(UNREFERENCED, UnreferencedPolicy),
+    )
 
 
-def wants(summary: Mapping[str, str], metadata: TableMetadata, policies: TablePolicies) -> list[JobKind]:
-    """The jobs that a snapshot with this summary asks for, just after its commit.
+def wants(
+    summary: Mapping[str, str],
+    metadata: TableMetadata,
+    policies: TablePolicies,
+    before: TableMetadata | None = None,
+) -> list[JobKind]:
+    """The jobs that a snapshot with this summary asks for, just after its commit; `before` it the table was that.
 
-    Compaction is asked for each time the table's file count passes a multiple of the trigger count, so that a
-    table whose files are all well-sized is not planned at every commit. Expiration and unreferenced files
-    depend on time only, which the scheduler watches.
+    Compaction is asked for each time one of the table's counts passes a multiple of its trigger, so that a table
+    whose files are all well-sized is not planned at every commit. Expiration and unreferenced files depend on time
+    only, which the scheduler watches.
     """
     policy = policies.compaction
     if not policy.enabled or metadata.format_version > 2 or summary.get("operation") == "replace":
         return []
+    asked = _many_files(summary, policy) or _many_others(summary, policy)
+    return [JobKind.COMPACTION] if asked or _many_commits(metadata, policy, before) else []
+
+
+def _many_files(summary: Mapping[str, str], policy: CompactionPolicy) -> bool:
     added, deleted = _count(summary, "added-data-files"), _count(summary, "deleted-data-files")
     if added == 0:
-        return []
+        return False
     total = _count(summary, "total-data-files")
     if total == 0:  # a writer that keeps no totals
-        return [JobKind.COMPACTION] if added >= policy.trigger_file_count else []
-    before = max(total - added + deleted, 0)
-    passed = total // policy.trigger_file_count > before // policy.trigger_file_count
-    return [JobKind.COMPACTION] if passed or added >= policy.trigger_file_count else []
+        return added >= policy.trigger_file_count
+    return added >= policy.trigger_file_count or _passed(
+        total - added + deleted, total, policy.trigger_file_count
+    )
+
+
+def _many_others(summary: Mapping[str, str], policy: CompactionPolicy) -> bool:
+    """Whether bytes, delete files or deleted rows passed a multiple of their trigger, or came at once."""
+    sizes = (_count(summary, "added-files-size"), _count(summary, "removed-files-size"))
+    files = (_count(summary, "added-delete-files"), _count(summary, "removed-delete-files"))
+    records = (
+        _count(summary, "added-position-deletes") + _count(summary, "added-equality-deletes"),
+        _count(summary, "removed-position-deletes") + _count(summary, "removed-equality-deletes"),
+    )
+    deletes = _count(summary, "total-position-deletes") + _count(summary, "total-equality-deletes")
+    return any(
+        every is not None and added > 0 and (added >= every or _passed(total - added + removed, total, every))
+        for every, (added, removed), total in (
+            (policy.trigger_bytes, sizes, _count(summary, "total-files-size")),
+            (policy.trigger_delete_files, files, _count(summary, "total-delete-files")),
+            (policy.trigger_delete_records, records, deletes),
+        )
+    )
+
+
+def _many_commits(metadata: TableMetadata, policy: CompactionPolicy, before: TableMetadata | None) -> bool:
+    """Whether the number of the table's commits passed a multiple: each takes a sequence number, but in format v1."""
+    every = policy.trigger_commits
+    if every is None:
+        return False
+    if metadata.format_version == 1:
+        return _passed(0 if before is None else len(before.snapshots), len(metadata.snapshots), every)
+    known = 0 if before is None else before.last_sequence_number
+    return _passed(known, metadata.last_sequence_number, every)
+
+
+def _passed(before: int, after: int, every: int) -> bool:
+    return after // every > max(before, 0) // every
 
 
 def expiry_due(metadata: TableMetadata, policy: SnapshotPolicy, now_ms: int) -> bool:

@@ -18,6 +18,7 @@ from maintenance.leased import LeasedContext, Stop
 from maintenance.orphans.job import run as run_orphans
 from maintenance.ports import Job, JobContext, JobKind, JobQueue, NewJob, Stopped
 from maintenance.purge.job import run as run_purge
+from maintenance.records.job import run as run_records
 from maintenance.report import Outcome, Report
 from table_format.clock import Clock, Ids
 from table_format.errors import CommitFailed, Kind, TableFormatError, log_fields
@@ -31,6 +32,7 @@ RUNNERS: Final[Mapping[JobKind, Runner]] = {
     JobKind.COMPACTION: run_compaction,
     JobKind.SNAPSHOTS: run_expiration,
     JobKind.UNREFERENCED: run_orphans,
+    JobKind.RECORDS: run_records,
     JobKind.PURGE: run_purge,
 }
 

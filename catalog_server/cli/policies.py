@@ -1,6 +1,7 @@
 """`frazil policy`: read and change maintenance policies."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Annotated
 
 import orjson
@@ -19,7 +20,8 @@ from catalog_server.cli.client import (
     segment,
     table_path,
 )
-from catalog_server.cli.output import print_json, print_line, print_table
+from catalog_server.cli.output import moment, print_json, print_line, print_table, remark
+from maintenance.setting_rules import SETTINGS
 from table_format.jsontypes import JsonObject
 
 policies = typer.Typer(
@@ -30,8 +32,11 @@ KINDS = {
     "compaction": "icebergCompaction",
     "snapshots": "icebergSnapshotManagement",
     "unreferenced": "icebergUnreferencedFileRemoval",
+    "records": "icebergRecordExpiration",
 }
 KIND_HELP = f"One of {', '.join(KINDS)} (or the policy's full name, such as icebergCompaction)."
+
+_PAGE_LIMIT = 1000
 
 Kind = Annotated[str, typer.Argument(help=KIND_HELP)]
 OfTable = Annotated[str | None, typer.Option("--table", help="The policy of this table (NAMESPACE.NAME).")]
@@ -51,20 +56,112 @@ def get_policies(
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Show what holds for a table and where each value comes from, or what is set at a namespace or bucket."""
-    found = ManagementClient(url).get(f"{_scope(bucket, namespace, table)}/policies")["policies"]
+    """Show what is set at exactly one table, namespace or (by default) bucket."""
+    client = ManagementClient(url)
+    scope = _scope(bucket, namespace, table)
+    # Also tells when there is no such place.
+    kinds = [policy["type"] for policy in _effective(client, scope)]
+    answers = [client.find(f"{scope}/policies/{segment(kind)}") for kind in kinds]
+    found = [answer.document for answer in answers if answer is not None]
     if as_json:
         print_json(found)
         return
     rows: list[list[object]] = []
     for policy in found:
-        sources = policy.get("sources") or {}
-        scope = policy.get("scope", "")
-        rows.append([policy["type"], "status", policy["status"], sources.get("status", scope)])
-        rows += [
-            ["", key, _text(value), sources.get(key, scope)] for key, value in policy["settings"].items()
+        rows.append([policy["type"], "status", policy["status"]])
+        rows += [["", key, _text(value)] for key, value in policy["settings"].items()]
+    where = found[0]["scope"] if found else "place"
+    print_table(f"Policies set at this {where}", ["policy", "setting", "value"], rows)
+
+
+@policies.command("effective")
+def effective_policies(
+    table: OfTable = None,
+    namespace: OfNamespace = None,
+    bucket: Bucket = "default",
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """Show what holds for a table, a namespace or (by default) a bucket, and where each value comes from."""
+    found = _effective(ManagementClient(url), _scope(bucket, namespace, table))
+    if as_json:
+        print_json(found)
+        return
+    rows: list[list[object]] = []
+    for policy in found:
+        sources = policy["sources"]
+        rows.append([policy["type"], "status", policy["status"], sources["status"]])
+        rows += [["", key, _text(value), sources[key]] for key, value in policy["settings"].items()]
+    print_table("Policies in force", ["policy", "setting", "value", "from"], rows)
+    for policy in found:
+        _print_remarks(policy)
+
+
+@policies.command("explain")
+def explain_policy(
+    kind: Kind,
+    table: OfTable = None,
+    namespace: OfNamespace = None,
+    bucket: Bucket = "default",
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """Explain one policy: each setting there is, its value and where it comes from, and what it may be."""
+    wanted = policy_type(kind)
+    found = _effective(ManagementClient(url), _scope(bucket, namespace, table))
+    policy = next((policy for policy in found if policy["type"] == wanted), None)
+    if policy is None:
+        raise typer.BadParameter(f"there is no policy {kind!r}: {KIND_HELP}")
+    if as_json:
+        print_json(policy)
+        return
+    sources, settings = policy["sources"], policy["settings"]
+    bounds = {name: rule.bounds for name, rule in SETTINGS.get(wanted, {}).items()}
+    rows: list[list[object]] = [["status", policy["status"], sources["status"], "enabled or disabled"]]
+    rows += [
+        [
+            key,
+            _text(settings[key]) if key in settings else "",
+            sources.get(key, "not set"),
+            bounds.get(key, ""),
         ]
-    print_table("Policies", ["policy", "setting", "value", "set at"], rows)
+        for key in dict.fromkeys([*settings, *bounds])
+    ]
+    print_table(wanted, ["setting", "value", "from", "may be"], rows)
+    _print_remarks(policy)
+
+
+@policies.command("history")
+def policy_history(
+    kind: Annotated[str | None, typer.Option("--kind", help=KIND_HELP)] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Show at most so many.")] = 20,
+    table: OfTable = None,
+    namespace: OfNamespace = None,
+    bucket: Bucket = "default",
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """List the changes of the policies set at one table, namespace or (by default) bucket, newest first."""
+    query = {
+        "policyType": None if kind is None else policy_type(kind),
+        "pageSize": str(min(limit, _PAGE_LIMIT)),
+    }
+    path = f"{_scope(bucket, namespace, table)}/policies/history"
+    changes = list(islice(ManagementClient(url).pages(path, "changes", query), limit))
+    if as_json:
+        print_json(changes)
+        return
+    rows = [
+        [
+            moment(change["atMs"]),
+            change["by"],
+            change["type"],
+            _shown(change["before"]),
+            _shown(change["after"]),
+        ]
+        for change in changes
+    ]
+    print_table("Changes", ["when", "who", "policy", "before", "after"], rows)
 
 
 @policies.command("set")
@@ -101,7 +198,8 @@ def set_policy(  # noqa: PLR0913 - each is one option of the command
     document["settings"].update(changes)
     if status is not None:
         document["status"] = status
-    etag = None if current is None else current.etag
+    # A policy that somebody else sets at the same time is not overwritten either: version 0 is "not there".
+    etag = '"0"' if current is None else current.etag
     answer = client.send("PUT", path, body=document, if_match=etag).document
     if as_json:
         print_json(answer)
@@ -127,6 +225,26 @@ def unset_policy(
         print_json({"type": policy_type(kind), "removed": True})
     else:
         print_line(f"{policy_type(kind)} is not set here any more")
+
+
+def _effective(client: ManagementClient, scope: str) -> list[JsonObject]:
+    found: list[JsonObject] = client.get(f"{scope}/policies/effective")["policies"]
+    return found
+
+
+def _print_remarks(policy: JsonObject) -> None:
+    if policy["disabledReason"]:
+        remark(f"{policy['type']} does not run: {policy['disabledReason']}")
+    for note in policy["notes"]:
+        remark(f"{policy['type']}: {note}")
+
+
+def _shown(document: JsonObject | None) -> str:
+    """A policy's document in a cell."""
+    if document is None:
+        return "not set"
+    settings = ", ".join(f"{key}={_text(value)}" for key, value in document["settings"].items())
+    return f"{document['status']} {settings}".strip()
 
 
 def _scope(bucket: str, namespace: str | None, table: str | None) -> str:

@@ -3,7 +3,7 @@
 Nothing is read or written here; everything refused here is refused before anything was written.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -22,6 +22,7 @@ from table_format.ident import TableIdent
 from table_format.jsontypes import JsonObject
 from table_format.metadata import jsontext, requirements, updates
 from table_format.metadata.document import TableMetadata
+from table_format.metadata.draft import VersionsToKeep
 
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 
@@ -108,6 +109,7 @@ def plan(change: TableChange, current: Current, around: Surroundings) -> Planned
             change.updates,
             now_ms=max(around.now_ms, current.base.metadata.last_updated_ms),
             previous_location=current.row.metadata_location,
+            versions_to_keep=_versions_to_keep(current),
         )
     new_files = tuple(path for update in change.updates for path in _files_in(update))
     _check_files(new_files, around.bucket_location)
@@ -152,7 +154,7 @@ def obsolete_metadata_files(planned: Planned, new_location: str) -> list[str]:
     """Earlier metadata files that nothing names any more, where the table wants them deleted."""
     if planned.current.base is None or planned.current.row is None:
         return []
-    if planned.metadata.properties.get(DELETE_AFTER_COMMIT, "false").strip().lower() != "true":
+    if not _deletes_old_metadata(planned):
         return []
     kept = {new_location, planned.current.row.metadata_location}
     trimmed = updates.trimmed_metadata_files(planned.current.base.metadata, planned.metadata)
@@ -190,16 +192,38 @@ def _files_in(update: JsonObject) -> Iterator[str]:
     yield from named.get("manifests") or []  # a snapshot of format version 1 may list them itself
 
 
+def _deletes_old_metadata(planned: Planned) -> bool:
+    properties = planned.metadata.properties
+    if _has_snapshot_policy(planned.current):
+        return _in_force(planned.current, properties).snapshots.delete_old_metadata
+    return properties.get(DELETE_AFTER_COMMIT, "false").strip().lower() == "true"
+
+
+def _versions_to_keep(current: Current) -> VersionsToKeep | None:
+    """What policies say of the metadata log; None where there are none, and the table's properties decide alone."""
+    if not _has_snapshot_policy(current):
+        return None
+    return lambda properties: _in_force(current, properties).snapshots.metadata_versions_to_keep
+
+
+def _has_snapshot_policy(current: Current) -> bool:
+    return any(PolicyType.SNAPSHOTS.value in layer.documents for layer in current.layers)
+
+
 def _wanted_jobs(current: Current, metadata: TableMetadata) -> tuple[JobKind, ...]:
     snapshot = metadata.current_snapshot
-    before = None if current.base is None else current.base.metadata.current_snapshot_id
-    if snapshot is None or snapshot["snapshot-id"] == before:
+    before = None if current.base is None else current.base.metadata
+    if snapshot is None or (before is not None and snapshot["snapshot-id"] == before.current_snapshot_id):
         return ()
+    policies = _in_force(current, metadata.properties)
+    return tuple(triggers.wants(snapshot.get("summary") or {}, metadata, policies, before))
+
+
+def _in_force(current: Current, properties: Mapping[str, str]) -> TablePolicies:
     documents = {
         kind.value: [layer.documents.get(kind.value, {}) for layer in current.layers] for kind in PolicyType
     }
-    policies = _policies(jsontext.dumps(documents), frozenset(metadata.properties.items()))
-    return tuple(triggers.wants(snapshot.get("summary") or {}, metadata, policies))
+    return _policies(jsontext.dumps(documents), frozenset(properties.items()))
 
 
 @lru_cache(maxsize=512)

@@ -83,7 +83,7 @@ def _all(connection: Connection, now_ms: int) -> Iterator[Due]:
             if since_ms is None:
                 continue  # one is queued or runs
             policy = known.of(kind, [documents.get((*scope, kind.value), {}) for scope in scopes])
-            at_ms = due_at(policy, since_ms)
+            at_ms = due_at(policy, since_ms, now_ms)
             if at_ms is not None and at_ms <= now_ms:
                 interval_ms = max(policy.interval_seconds * 1000, 1)
                 yield Due(row=row, kind=kind, interval_ms=interval_ms, late_ms=now_ms - at_ms)

@@ -1,21 +1,24 @@
-"""Maintenance policies on buckets, namespaces and tables: set, read, and what is in force for a table and why."""
+"""Maintenance policies on buckets, namespaces and tables: set, read, what is in force and why, and who changed what."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from catalog_server.services import paging
 from catalog_server.services.documents import DocumentCache
 from catalog_server.services.principals import Principal
 from catalog_server.store import buckets, namespaces, pointers, tables
 from catalog_server.store import policies as rows
 from catalog_server.store.engine import Database
-from catalog_server.store.policies import PolicyKey, PolicyRow
+from catalog_server.store.keys import lineage, namespace_of
+from catalog_server.store.policies import ChangeRow, PolicyKey, PolicyRow
 from catalog_server.store.tables import TableRow
 from maintenance import policies as rules
 from maintenance.policies import Policy, PolicyType
+from maintenance.records.plan import column_of
 from table_format.clock import Clock
-from table_format.errors import NotFound
+from table_format.errors import Invalid, NotFound
 from table_format.ident import Namespace, TableIdent
 from table_format.jsontypes import JsonObject
 
@@ -42,12 +45,16 @@ class PolicyView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectivePolicy:
-    """What is in force for a table, each value with the level it comes from."""
+    """What is in force at a scope, each value with the level it comes from."""
 
     policy_type: str
     enabled: bool
     settings: JsonObject
     sources: dict[str, str]
+    disabled_reason: str | None
+    """Why it does not run as things are: switched off, or forbidden by the table."""
+    notes: tuple[str, ...]
+    """Table properties that were not taken as they are written."""
 
 
 class PolicyService:
@@ -91,12 +98,13 @@ class PolicyService:
         """Set a policy.
 
         Raises:
-            Invalid: the document is wrong.
+            Invalid: the document is wrong, or can not hold for that table.
             VersionConflict: the policy is not of version `if_version`.
             NotFound: there is no such scope.
         """
         kind = rules.policy_type(policy_type)
         checked = rules.validate(policy_type, document, allow_unsafe=self._allow_unsafe)
+        await self._check_fits(scope, kind, checked)
         author = (principal.name, self._clock.now_ms())
         return _view(scope, await self._database.write(_put, scope, kind, checked, author, if_version))
 
@@ -113,6 +121,30 @@ class PolicyService:
         author = (principal.name, self._clock.now_ms())
         await self._database.write(_delete, scope, kind, author, if_version)
 
+    async def history(
+        self,
+        principal: Principal,
+        scope: PolicyScope,
+        policy_type: str | None,
+        page: paging.PageRequest | None,
+    ) -> paging.Page[ChangeRow]:
+        """Changes of the policies at exactly that scope, the newest first; a policy type of None: of all.
+
+        Raises:
+            Invalid: the page request or the policy type is wrong.
+            NotFound: there is no such scope.
+        """
+        kind = None if policy_type is None else rules.policy_type(policy_type).value
+
+        async def fetch(after: tuple[str, ...] | None, limit: int | None) -> Sequence[ChangeRow]:
+            if after is not None and not paging.is_number(after[0]):
+                raise Invalid("pageToken is not one that this listing gave")
+            return await self._database.read(
+                _history, scope, kind, None if after is None else int(after[0]), limit
+            )
+
+        return await paging.paged(page, "policy-changes", fetch, lambda row: (str(row.id),))
+
     async def effective(
         self, principal: Principal, bucket: str, ident: TableIdent
     ) -> Sequence[EffectivePolicy]:
@@ -121,24 +153,17 @@ class PolicyService:
         Raises:
             NoSuchTable: there is no such table.
         """
-        row = await self._database.read(_table, bucket, ident)
-        properties = (await self._documents.load(row.metadata_location)).metadata.properties
-        layers = await self._database.hot(pointers.policy_layers(row))
-        found = []
-        for kind in PolicyType:
-            named = [(layer.scope, layer.documents.get(kind.value, {})) for layer in layers]
-            explained = rules.explain(kind.value, named, properties)
-            status = explained["status"]
-            values = {name: sourced.value for name, sourced in explained.items() if name != "status"}
-            found.append(
-                EffectivePolicy(
-                    policy_type=kind.value,
-                    enabled=status.value == "enabled",
-                    settings=values,
-                    sources={name: sourced.source for name, sourced in explained.items()},
-                )
-            )
-        return found
+        scope = PolicyScope(bucket=bucket, namespace=ident.namespace, table=ident.name)
+        return await self.effective_at(principal, scope)
+
+    async def effective_at(self, principal: Principal, scope: PolicyScope) -> Sequence[EffectivePolicy]:
+        """What is in force at a scope, for every type of policy; of a table with what its properties say.
+
+        Raises:
+            NotFound: there is no such scope.
+        """
+        layers, properties = await self._surroundings(scope)
+        return [_explained(kind, layers, properties) for kind in PolicyType]
 
     async def in_force(self, row: TableRow, kind: PolicyType) -> Policy:
         """The policy of one type in force for a table."""
@@ -147,6 +172,79 @@ class PolicyService:
         return rules.effective(
             kind.value, [layer.documents.get(kind.value, {}) for layer in layers], properties
         )
+
+    async def _surroundings(self, scope: PolicyScope) -> tuple[Sequence["NamedLayer"], Mapping[str, str]]:
+        """The documents that reach a scope, the widest level first, and the table's properties."""
+        if scope.table is None or scope.namespace is None:
+            return await self._database.read(_layers_above, scope), {}
+        row = await self._database.read(_table, scope.bucket, TableIdent(scope.namespace, scope.table))
+        properties = (await self._documents.load(row.metadata_location)).metadata.properties
+        layers = await self._database.hot(pointers.policy_layers(row))
+        names = ["bucket", *_namespace_names(scope.namespace), "table"]
+        return [
+            NamedLayer(name, layer.documents) for name, layer in zip(names, layers, strict=True)
+        ], properties
+
+    async def _check_fits(self, scope: PolicyScope, kind: PolicyType, document: JsonObject) -> None:
+        """Refuse what could never act on a table, while whoever sets it is there to hear why."""
+        if kind is not PolicyType.RECORDS or scope.table is None or scope.namespace is None:
+            return
+        if document["status"] != "enabled":
+            return
+        row = await self._database.read(_table, scope.bucket, TableIdent(scope.namespace, scope.table))
+        metadata = (await self._documents.load(row.metadata_location)).metadata
+        column = document["settings"].get("column")
+        if column is None:
+            layers, _ = await self._surroundings(scope)
+            above = rules.explain(kind.value, [(at.name, at.of(kind)) for at in layers[:-1]], {})
+            column = above["column"].value if "column" in above else None
+        column_of(metadata, None if column is None else str(column))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedLayer:
+    """The policy documents set at one level, by policy type, and what that level is called."""
+
+    name: str
+    documents: Mapping[str, JsonObject]
+
+    def of(self, kind: PolicyType) -> JsonObject:
+        """The document of one type; empty when none is set."""
+        return self.documents.get(kind.value, {})
+
+
+def _explained(
+    kind: PolicyType, layers: Sequence[NamedLayer], properties: Mapping[str, str]
+) -> EffectivePolicy:
+    explained = rules.explain(kind.value, [(layer.name, layer.of(kind)) for layer in layers], properties)
+    policy = rules.effective(kind.value, [layer.of(kind) for layer in layers], properties)
+    return EffectivePolicy(
+        policy_type=kind.value,
+        enabled=explained["status"].value == "enabled",
+        settings={name: sourced.value for name, sourced in explained.items() if name != "status"},
+        sources={name: sourced.source for name, sourced in explained.items()},
+        disabled_reason=policy.disabled_reason,
+        notes=policy.notes,
+    )
+
+
+def _namespace_names(namespace: Namespace) -> list[str]:
+    return [f"namespace {'.'.join(namespace_of(key).levels)}" for key in lineage(namespace)]
+
+
+def _layers_above(connection: Connection, scope: PolicyScope) -> Sequence[NamedLayer]:
+    owner = buckets.require(connection, scope.bucket)
+    levels = [("bucket", "bucket", owner.id)]
+    if scope.namespace is not None:
+        namespaces.require(connection, owner.id, scope.namespace)
+        names = _namespace_names(scope.namespace)
+        for name, key in zip(names, lineage(scope.namespace), strict=True):
+            level = namespaces.require(connection, owner.id, namespace_of(key))
+            levels.append((name, "namespace", level.id))
+    return [
+        NamedLayer(name, {row.policy_type: row.document for row in rows.at_scope(connection, kind, scope_id)})
+        for name, kind, scope_id in levels
+    ]
 
 
 def _locate(connection: Connection, scope: PolicyScope) -> tuple[str, int]:
@@ -169,6 +267,12 @@ def _get(connection: Connection, scope: PolicyScope, kind: PolicyType) -> Policy
 
 def _list(connection: Connection, scope: PolicyScope) -> Sequence[PolicyRow]:
     return rows.at_scope(connection, *_locate(connection, scope))
+
+
+def _history(
+    connection: Connection, scope: PolicyScope, kind: str | None, before: int | None, limit: int | None
+) -> Sequence[ChangeRow]:
+    return rows.changes(connection, _locate(connection, scope), kind, before, limit)
 
 
 def _put(

@@ -15,12 +15,12 @@ from catalog_server.store.job_claims import ClaimRules, claim
 from catalog_server.store.job_rows import PLAN, JobRow, JobState, find, job_of, joined, must
 from catalog_server.store.schema import jobs
 from catalog_server.store.units import row_locks
+from maintenance.ports import URGENT_PRIORITY
 from table_format.errors import JobInTheWay, NoSuchJob
 from table_format.jsontypes import JsonObject
 
 __all__ = ["ClaimRules", "JobBirth", "JobRow", "JobState", "claim", "find"]
 
-URGENT: Final = 10
 _FAILURES_KEPT: Final = 20
 
 
@@ -96,7 +96,7 @@ def with_payload(birth: JobBirth, payload: JsonObject) -> JobBirth:
 
 def urgent(birth: JobBirth, *, dry_run: bool) -> JobBirth:
     """The same job, before those that nobody waits for."""
-    return replace(birth, priority=URGENT, dry_run=dry_run)
+    return replace(birth, priority=URGENT_PRIORITY, dry_run=dry_run)
 
 
 @row_locks
@@ -275,7 +275,7 @@ def retry(connection: Connection, job_id: int, now_ms: int) -> JobRow:
         .values(
             state=JobState.QUEUED,
             attempts=0,
-            priority=URGENT,
+            priority=URGENT_PRIORITY,
             run_after_ms=now_ms,
             error=None,
             report=None,

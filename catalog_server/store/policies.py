@@ -33,6 +33,18 @@ class PolicyKey:
     now_ms: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRow:
+    """One change of a policy: what it was (None: not set) and became (None: taken away), by whom and when."""
+
+    id: int
+    policy_type: str
+    before: JsonObject | None
+    after: JsonObject | None
+    principal: str
+    at_ms: int
+
+
 def find(connection: Connection, scope: str, scope_id: int, policy_type: str) -> PolicyRow | None:
     """The policy, or None."""
     row = connection.execute(
@@ -58,6 +70,35 @@ def at_scope(connection: Connection, scope: str, scope_id: int) -> list[PolicyRo
 def everywhere(connection: Connection) -> list[PolicyRow]:
     """All policies."""
     return [_policy(row) for row in connection.execute(select(policies))]
+
+
+def changes(
+    connection: Connection,
+    place: tuple[str, int],
+    policy_type: str | None,
+    before_id: int | None,
+    limit: int | None,
+) -> list[ChangeRow]:
+    """Changes at a (scope, scope_id), the newest first: of one policy type or all, those before a change."""
+    wanted = [policy_changes.c.scope == place[0], policy_changes.c.scope_id == place[1]]
+    if policy_type is not None:
+        wanted.append(policy_changes.c.policy_type == policy_type)
+    if before_id is not None:
+        wanted.append(policy_changes.c.id < before_id)
+    found = connection.execute(
+        select(policy_changes).where(*wanted).order_by(policy_changes.c.id.desc()).limit(limit)
+    )
+    return [
+        ChangeRow(
+            id=row.id,
+            policy_type=row.policy_type,
+            before=row.before,
+            after=row.after,
+            principal=row.principal,
+            at_ms=row.at_ms,
+        )
+        for row in found
+    ]
 
 
 def put(connection: Connection, key: PolicyKey, document: JsonObject, if_version: int | None) -> PolicyRow:

@@ -5,9 +5,10 @@ from dataclasses import replace
 from maintenance.compaction.plan import plan
 from maintenance.compaction.plan_types import CompactionPlan, Nothing
 from maintenance.compaction.session import Progress, Session
-from maintenance.policies import CompactionPolicy
-from maintenance.ports import Job, JobContext, JobKind
-from maintenance.report import Figure, Outcome, Report, skipped
+from maintenance.gate import admitted
+from maintenance.policy_types import CompactionPolicy
+from maintenance.ports import Job, JobContext
+from maintenance.report import Figure, Outcome, Report
 from maintenance.target import load_target
 from table_format.scan.deletes import with_deletes_that_name_them
 from table_format.scan.plan import snapshot_files
@@ -26,11 +27,10 @@ def run(ctx: JobContext, job: Job) -> Report:
     table = load_target(ctx, job)
     if isinstance(table, Report):
         return table
-    policy = ctx.policy(JobKind.COMPACTION)
-    if not isinstance(policy, CompactionPolicy):
-        raise TypeError("the compaction job was given another kind of policy")
-    if policy.disabled_reason is not None:
-        return skipped(policy.disabled_reason)
+    admission = admitted(ctx, job, CompactionPolicy)
+    if isinstance(admission, Report):
+        return admission
+    job, policy = admission
     store = ctx.store_for(table.metadata.location)
     files = snapshot_files(store, table.metadata)
     files = replace(files, tasks=with_deletes_that_name_them(store, files))

@@ -46,7 +46,7 @@ def plan(
             left_alone=dict(sorted(left.items())),
         )
     groups.sort(key=_rank)
-    chosen = _within_limits(groups, settings)
+    chosen = _within_limits(groups, policy, settings)
     return CompactionPlan(
         snapshot_id=files.snapshot_id,
         sequence_number=files.sequence_number,
@@ -156,12 +156,15 @@ def _rank(group: PlannedGroup) -> tuple[int, int, str, int, str]:
     return (-len(group.inputs), group.spec_id, partition, first.sequence_number, first.path)
 
 
-def _within_limits(groups: list[PlannedGroup], settings: JobSettings) -> list[PlannedGroup]:
+def _within_limits(
+    groups: list[PlannedGroup], policy: CompactionPolicy, settings: JobSettings
+) -> list[PlannedGroup]:
+    most = min(policy.max_bytes_per_run or settings.max_bytes_per_run, settings.max_bytes_per_run)
     chosen: list[PlannedGroup] = []
     size = 0
     for group in groups[: settings.max_groups_per_run]:
         size += group.size
-        if chosen and size > settings.max_bytes_per_run:
+        if chosen and size > most:
             break
         chosen.append(group)
     return chosen

@@ -7,8 +7,9 @@ metadata does not reach it, checked anew before each batch.
 
 from maintenance.expiration.plan import ExpirationPlan, Nothing, plan
 from maintenance.expiration.session import Expired, Intent, collect, delete
-from maintenance.policies import SnapshotPolicy
-from maintenance.ports import Job, JobContext, JobKind
+from maintenance.gate import admitted
+from maintenance.policy_types import SnapshotPolicy
+from maintenance.ports import Job, JobContext
 from maintenance.reach import Reach, reach_of_gone
 from maintenance.report import Figure, Outcome, Report, skipped
 from maintenance.target import gc_disabled, is_target, load_target
@@ -35,11 +36,10 @@ def run(ctx: JobContext, job: Job) -> Report:
     table = load_target(ctx, job)
     if isinstance(table, Report):
         return table
-    policy = ctx.policy(JobKind.SNAPSHOTS)
-    if not isinstance(policy, SnapshotPolicy):
-        raise TypeError("the expiration job was given another kind of policy")
-    if policy.disabled_reason is not None:
-        return skipped(policy.disabled_reason)
+    admission = admitted(ctx, job, SnapshotPolicy)
+    if isinstance(admission, Report):
+        return admission
+    job, policy = admission
     if gc_disabled(table):
         return skipped("the table property gc.enabled is false: its files may belong to another table")
     if job.dry_run:

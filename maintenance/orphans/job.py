@@ -7,10 +7,11 @@ lease are read again. Only files below the table's own location are ever touched
 from dataclasses import dataclass
 
 from maintenance.deletion import Deleted, delete_in_batches
+from maintenance.gate import admitted
 from maintenance.orphans.plan import Ages, Evidence, OrphanPlan, Stop, ages, plan
 from maintenance.places import inside, overlapping
-from maintenance.policies import UnreferencedPolicy
-from maintenance.ports import Job, JobContext, JobKind
+from maintenance.policy_types import UnreferencedPolicy
+from maintenance.ports import Job, JobContext
 from maintenance.reach import Reach, metadata_files
 from maintenance.report import Figure, Outcome, Report, skipped
 from maintenance.target import gc_disabled, is_target, load_target
@@ -37,11 +38,10 @@ def run(ctx: JobContext, job: Job) -> Report:
     table = load_target(ctx, job)
     if isinstance(table, Report):
         return table
-    policy = ctx.policy(JobKind.UNREFERENCED)
-    if not isinstance(policy, UnreferencedPolicy):
-        raise TypeError("the unreferenced-file job was given another kind of policy")
-    if policy.disabled_reason is not None:
-        return skipped(policy.disabled_reason)
+    admission = admitted(ctx, job, UnreferencedPolicy)
+    if isinstance(admission, Report):
+        return admission
+    job, policy = admission
     if (reason := _why_skipped(ctx, table)) is not None:
         return skipped(reason)
     gathered = _gather(ctx, job, table)

@@ -15,7 +15,7 @@ from table_format.commit.append import check_files, existing, packed, target_byt
 from table_format.commit.change import Change
 from table_format.commit.producer import SnapshotProducer
 from table_format.commit.summary import Changes, Operation, carried_ingest_keys
-from table_format.commit.tree import HeadTree, NextTree, TreeCache, file_key, scopes_of
+from table_format.commit.tree import FileKey, HeadTree, NextTree, TreeCache, file_key, scopes_of
 from table_format.errors import Invalid, Unsupported
 from table_format.io.store import ObjectStore
 from table_format.manifest.entries import DataFile, ManifestContent, ManifestEntry, ManifestFile, Status
@@ -140,15 +140,15 @@ def _replace(
     numbered = producer.metadata.format_version > 1
     new = producer.write_added((file, sequence if numbered else None) for file, sequence in outputs)
     gone = {(path, None) for path in removed} | after.dead
-    kept = _kept(producer, tree, gone, changes)
-    carried = carried_ingest_keys(_summaries(producer.metadata))
+    kept = kept_manifests(producer, tree, gone, changes)
+    carried = carried_ingest_keys(ancestor_summaries(producer.metadata))
     return producer.finish(
         Operation.REPLACE, [*new, *kept], changes, extra={**carried, **summary}, recount=after.counts
     )
 
 
-def _kept(
-    producer: SnapshotProducer, tree: HeadTree, gone: set[tuple[str, int | None]], changes: Changes
+def kept_manifests(
+    producer: SnapshotProducer, tree: HeadTree, gone: set[FileKey], changes: Changes
 ) -> list[ManifestFile]:
     """The head's manifests, those in which something goes written anew: packed, or readers open them one by one."""
     untouched: list[ManifestFile] = []
@@ -172,12 +172,12 @@ def _entries_of(
     manifests: Sequence[ManifestFile],
     snapshot_id: int,
     tree: HeadTree,
-    gone: set[tuple[str, int | None]],
+    gone: set[FileKey],
     changes: Changes,
 ) -> list[list[ManifestEntry]]:
     """What the manifests hold, less what goes; one list, unless a broken table has the same live file in several."""
     lists: list[list[ManifestEntry]] = []
-    seen: set[tuple[str, int | None]] = set()
+    seen: set[FileKey] = set()
     for manifest in manifests:
         live = tree.live(manifest)
         keys = {file_key(entry.data_file) for entry in live}
@@ -194,7 +194,7 @@ def _entries_of(
     return lists
 
 
-def _summaries(metadata: TableMetadata) -> list[Mapping[str, str]]:
+def ancestor_summaries(metadata: TableMetadata) -> list[Mapping[str, str]]:
     """The summaries of the head and its known ancestors, nearest first."""
     head = metadata.current_snapshot_id
     known = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.snapshots}

@@ -5,8 +5,8 @@ Copy on write: the base document and everything in it stay untouched; a list is 
 """
 
 import re
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, cast
 
 from table_format.errors import Invalid
 from table_format.jsontypes import JsonObject
@@ -18,6 +18,9 @@ from table_format.metadata.snapshots import MAIN
 SKEW_MS = 60_000
 PREVIOUS_VERSIONS_MAX = "write.metadata.previous-versions-max"
 _PREVIOUS_VERSIONS_DEFAULT = 100
+
+VersionsToKeep: TypeAlias = Callable[[Mapping[str, str]], int]
+"""How many earlier metadata files a table with these properties keeps in its log: at least 1."""
 _NUMBER = re.compile(r"-?\d{1,9}", re.ASCII)
 
 
@@ -102,8 +105,12 @@ class Draft:
         """Note that the snapshot log may hold entries without a snapshot."""
         self._removed_snapshots = True
 
-    def finish(self, previous_location: str | None) -> TableMetadata:
+    def finish(
+        self, previous_location: str | None, versions_to_keep: VersionsToKeep | None = None
+    ) -> TableMetadata:
         """The finished metadata, or the base itself when nothing changed.
+
+        `versions_to_keep` says how long the metadata log may be, from the properties; None: as these say alone.
 
         Raises:
             Invalid: the updates together do not make valid metadata.
@@ -118,7 +125,7 @@ class Draft:
             self._check_layout()
         self._correct_snapshot_log()
         self._check_log_times()
-        self._log_previous(previous_location)
+        self._log_previous(previous_location, versions_to_keep or _previous_versions_max)
         self.document["last-updated-ms"] = self.last_updated_ms
         self._keep_legacy_members()
         return TableMetadata(self.document)
@@ -189,10 +196,10 @@ class Draft:
                 f"{self.last_updated_ms}"
             )
 
-    def _log_previous(self, previous_location: str | None) -> None:
+    def _log_previous(self, previous_location: str | None, versions_to_keep: VersionsToKeep) -> None:
         if self.base is None or previous_location is None:
             return
-        keep = _previous_versions_max(self.document["properties"])
+        keep = versions_to_keep(self.document["properties"])
         log = self.rows("metadata-log")
         if len(log) >= keep:
             del log[: len(log) - keep + 1]

@@ -10,7 +10,7 @@ from table_format.errors import Invalid
 from table_format.jsontypes import JsonObject
 from table_format.metadata import members, update_schema, update_snapshot, update_table
 from table_format.metadata.document import TableMetadata
-from table_format.metadata.draft import Draft
+from table_format.metadata.draft import Draft, VersionsToKeep
 
 DEFAULT_FORMAT_VERSION = 2
 
@@ -42,11 +42,17 @@ _ACTIONS: dict[str, Callable[[Draft, JsonObject], None]] = {
 
 
 def apply(
-    base: TableMetadata, updates: Sequence[JsonObject], *, now_ms: int, previous_location: str | None
+    base: TableMetadata,
+    updates: Sequence[JsonObject],
+    *,
+    now_ms: int,
+    previous_location: str | None,
+    versions_to_keep: VersionsToKeep | None = None,
 ) -> TableMetadata:
     """The metadata after the updates; `base` itself when they change nothing.
 
-    `previous_location`, where `base` is stored, enters the metadata log.
+    `previous_location`, where `base` is stored, enters the metadata log; `versions_to_keep` says how long that may
+    be where the table's properties are not to decide alone.
 
     Raises:
         Invalid: malformed, or not applicable whatever other commits do.
@@ -54,7 +60,7 @@ def apply(
     """
     draft = Draft(base, format_version=base.format_version, now_ms=now_ms)
     _run(draft, updates)
-    return draft.finish(previous_location)
+    return draft.finish(previous_location, versions_to_keep)
 
 
 def start(

@@ -101,10 +101,11 @@ def test_effective_policies_name_the_source_of_each_value(http: Http, catalog: C
         "icebergCompaction",
         "icebergSnapshotManagement",
         "icebergUnreferencedFileRemoval",
+        "icebergRecordExpiration",
     }
     compaction = by_type["icebergCompaction"]
     assert compaction["settings"]["targetFileSizeMB"] == 128
-    assert compaction["sources"]["targetFileSizeMB"] == "namespace"
+    assert compaction["sources"]["targetFileSizeMB"] == f"namespace {levels[0]}"
     assert by_type["icebergSnapshotManagement"]["sources"]["minSnapshotsToKeep"] == "default"
     assert_problem(http.get(f"{table_path(levels, 'missing')}/policies"), 404, "not-found")
 
@@ -232,14 +233,13 @@ def test_openapi_names_every_route(http: Http) -> None:
         "/v1/buckets/{bucket}/namespaces/{namespace}",
         "/v1/buckets/{bucket}/namespaces/{namespace}/properties",
         "/v1/buckets/{bucket}/tables",
-        "/v1/buckets/{bucket}/policies",
-        "/v1/buckets/{bucket}/policies/{policy_type}",
-        "/v1/buckets/{bucket}/namespaces/{namespace}/policies",
-        "/v1/buckets/{bucket}/namespaces/{namespace}/policies/{policy_type}",
+        *(
+            f"/v1/buckets/{{bucket}}{scope}/policies{below}"
+            for scope in ("", "/namespaces/{namespace}", "/namespaces/{namespace}/tables/{table}")
+            for below in ("", "/effective", "/history", "/{policy_type}")
+        ),
         table,
         f"{table}/metrics-reports",
-        f"{table}/policies",
-        f"{table}/policies/{{policy_type}}",
         f"{table}/jobs",
         f"{table}/maintenance",
         f"{table}/maintenance/plan",

@@ -40,6 +40,7 @@ async def effective(platform: Platform, kind: str) -> EffectivePolicy:
         "icebergCompaction",
         "icebergSnapshotManagement",
         "icebergUnreferencedFileRemoval",
+        "icebergRecordExpiration",
     ]
     return next(policy for policy in every if policy.policy_type == kind)
 
@@ -49,7 +50,7 @@ async def test_nearer_levels_win_setting_by_setting(platform: Platform, table: T
     await put(platform, NAMESPACE, COMPACTION, targetFileSizeMB=256)
     found = await effective(platform, COMPACTION)
     assert found.enabled
-    assert (found.settings["targetFileSizeMB"], found.sources["targetFileSizeMB"]) == (256, "namespace")
+    assert (found.settings["targetFileSizeMB"], found.sources["targetFileSizeMB"]) == (256, "namespace ns")
     assert (found.settings["minInputFiles"], found.sources["minInputFiles"]) == (3, "bucket")
     assert found.sources["triggerFileCount"] == "default"
     await platform.policies.put(ANONYMOUS, TABLE, COMPACTION, {"status": "disabled"})

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from maintenance.policies import COMPACTION, SNAPSHOTS, UNREFERENCED, Policy, effective
+from maintenance.policies import COMPACTION, RECORDS, SNAPSHOTS, UNREFERENCED, Policy, effective
 from maintenance.ports import LEASE_LOST, Job, JobKind, JobSettings, NewJob, Unreferenced
 from table_format.catalog import TableCatalog
 from table_format.clock import Clock, Ids
@@ -162,6 +162,7 @@ _POLICY_TYPES = {
     JobKind.COMPACTION: COMPACTION,
     JobKind.SNAPSHOTS: SNAPSHOTS,
     JobKind.UNREFERENCED: UNREFERENCED,
+    JobKind.RECORDS: RECORDS,
 }
 
 

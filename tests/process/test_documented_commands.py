@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField
+from pyiceberg.types import LongType, NestedField, TimestamptzType
 
 from tests.process.servers import run_frazil, serving
 
 pytestmark = pytest.mark.process
 ROOT = Path(__file__).resolve().parents[2]
+COLUMNS = (
+    NestedField(1, "id", LongType(), required=False),
+    NestedField(2, "ordered_at", TimestamptzType(), required=False),
+)
 CLIENT = ("bucket", "namespace", "table", "policy", "maintenance")
 
 
@@ -34,7 +38,7 @@ def test_documented_commands_work(tmp_path: Path) -> None:
     with serving(tmp_path, maintenance=True) as server:
         catalog = load_catalog("c", type="rest", uri=server.iceberg)
         catalog.create_namespace("sales")
-        catalog.create_table("sales.orders", Schema(NestedField(1, "id", LongType(), required=False)))
+        catalog.create_table("sales.orders", Schema(*COLUMNS))
         for page, command in commands:
             done = run_frazil(*shlex.split(command)[1:], env={"FRAZIL_URL": server.url})
             assert done.returncode == 0, f"{page}: {command}\n{done.stdout}{done.stderr}"

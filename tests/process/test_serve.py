@@ -329,13 +329,13 @@ def test_commands_against_a_running_server(tmp_path: Path) -> None:
             "enabled",
         )
         policies = {
-            p["type"]: p for p in json.loads(ok("policy", "get", "--table", 'db."odd.name"', "--json"))
+            p["type"]: p for p in json.loads(ok("policy", "effective", "--table", 'db."odd.name"', "--json"))
         }
         compaction = policies["icebergCompaction"]
         assert compaction["settings"]["targetFileSizeMB"] == 128
         assert compaction["settings"]["minInputFiles"] == 7
         assert compaction["sources"]["minInputFiles"] == "table"
-        assert "targetFileSizeMB" in ok("policy", "get", "--table", 'db."odd.name"')
+        assert "targetFileSizeMB" in ok("policy", "effective", "--table", 'db."odd.name"')
         job = json.loads(ok("maintenance", "plan", "compaction", 'db."odd.name"', "--json"))
         assert (job["state"], job["dryRun"]) == ("done", True)
         ok("maintenance", "run", "snapshots", 'db."odd.name"')

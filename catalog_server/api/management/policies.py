@@ -1,4 +1,4 @@
-"""Maintenance policies at three scopes, and what they come to for one table.
+"""Maintenance policies at three scopes, what they come to at each, and who changed them.
 
 A PUT with `If-Match` only replaces the version it names; the ETag of every answer is that version.
 """
@@ -6,7 +6,7 @@ A PUT with `If-Match` only replaces the version it names; the ETag of every answ
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Path, Response
+from fastapi import APIRouter, Body, Depends, Path, Query, Response
 
 from catalog_server.api.management import wire
 from catalog_server.api.management.parameters import (
@@ -14,11 +14,11 @@ from catalog_server.api.management.parameters import (
     By,
     IfVersion,
     InNamespace,
+    OnePage,
     OnPlatform,
     TableName,
 )
 from catalog_server.services.policies import PolicyScope, PolicyView
-from table_format.ident import TableIdent
 
 router = APIRouter(tags=["policies"])
 
@@ -28,6 +28,9 @@ _TABLE = _NAMESPACE + "/tables/{table}"
 _POLICY = "/policies/{policy_type}"
 
 PolicyType = Annotated[str, Path(description="For example icebergCompaction.")]
+OfType = Annotated[
+    str | None, Query(alias="policyType", description="Only of this type, for example icebergCompaction.")
+]
 
 
 def _bucket_scope(bucket: BucketName) -> PolicyScope:
@@ -42,23 +45,69 @@ def _table_scope(bucket: BucketName, namespace: InNamespace, table: TableName) -
     return PolicyScope(bucket=bucket, namespace=namespace, table=table)
 
 
-@router.get(_TABLE + "/policies")
-async def effective_policies(
-    platform: OnPlatform, principal: By, bucket: BucketName, namespace: InNamespace, table: TableName
-) -> wire.EffectivePolicies:
-    """The policies that hold for a table, each value with the scope that it comes from."""
-    found = await platform.policies.effective(principal, bucket, TableIdent(namespace, table))
-    return wire.EffectivePolicies(
-        policies=[
-            wire.EffectivePolicy(
-                type=policy.policy_type,
-                status="enabled" if policy.enabled else "disabled",
-                settings=policy.settings,
-                sources=policy.sources,
-            )
-            for policy in found
-        ]
+def _serve_effective(path: str, name: str, scope_of: Callable[..., PolicyScope]) -> None:
+    """What holds at one scope; served before the policies by type, which would take its path."""
+
+    async def effective_policies(platform: OnPlatform, principal: By, scope: Any) -> wire.EffectivePolicies:
+        found = await platform.policies.effective_at(principal, scope)
+        return wire.EffectivePolicies(
+            policies=[
+                wire.EffectivePolicy(
+                    type=policy.policy_type,
+                    status="enabled" if policy.enabled else "disabled",
+                    settings=policy.settings,
+                    sources=policy.sources,
+                    disabled_reason=policy.disabled_reason,
+                    notes=list(policy.notes),
+                )
+                for policy in found
+            ]
+        )
+
+    _add_get(
+        path,
+        effective_policies,
+        scope_of,
+        name=name,
+        summary="The policies that hold here, each value with where it comes from",
     )
+
+
+def _serve_history(path: str, name: str, scope_of: Callable[..., PolicyScope]) -> None:
+    async def policy_history(
+        platform: OnPlatform, principal: By, scope: Any, page: OnePage, policy_type: OfType = None
+    ) -> wire.PolicyChanges:
+        found = await platform.policies.history(principal, scope, policy_type, page)
+        return wire.PolicyChanges(
+            changes=[
+                wire.PolicyChange(
+                    id=change.id,
+                    type=change.policy_type,
+                    before=change.before,
+                    after=change.after,
+                    by=change.principal,
+                    at_ms=change.at_ms,
+                )
+                for change in found.items
+            ],
+            next_page_token=found.next_token,
+        )
+
+    _add_get(
+        path + "/history",
+        policy_history,
+        scope_of,
+        name=f"{name}_policy_history",
+        summary=f"Changes of the policies that are set at one {name}, the newest first",
+    )
+
+
+def _add_get(
+    path: str, operation: Callable[..., Any], scope_of: Callable[..., PolicyScope], *, name: str, summary: str
+) -> None:
+    # FastAPI reads the dependency from the annotation, which differs per scope.
+    operation.__annotations__["scope"] = Annotated[PolicyScope, Depends(scope_of)]
+    router.add_api_route(path, operation, methods=["GET"], name=name, summary=summary)
 
 
 def _serve_scope(path: str, name: str, scope_of: Callable[..., PolicyScope]) -> None:
@@ -120,11 +169,10 @@ def _serve_list(path: str, name: str, scope_of: Callable[..., PolicyScope]) -> N
         views = await platform.policies.list(principal, scope)
         return wire.Policies(policies=[_policy(view, name) for view in views])
 
-    list_policies.__annotations__["scope"] = Annotated[PolicyScope, Depends(scope_of)]
-    router.add_api_route(
+    _add_get(
         path + "/policies",
         list_policies,
-        methods=["GET"],
+        scope_of,
         name=f"list_{name}_policies",
         summary=f"The policies that are set at one {name}",
     )
@@ -141,8 +189,14 @@ def _policy(view: PolicyView, scope: str) -> wire.Policy:
     )
 
 
-_serve_scope(_BUCKET, "bucket", _bucket_scope)
-_serve_scope(_NAMESPACE, "namespace", _namespace_scope)
-_serve_scope(_TABLE, "table", _table_scope)
+for _path, _name, _scope in (
+    (_BUCKET, "bucket", _bucket_scope),
+    (_NAMESPACE, "namespace", _namespace_scope),
+    (_TABLE, "table", _table_scope),
+):
+    _serve_effective(f"{_path}/policies/effective", f"{_name}_effective_policies", _scope)
+    _serve_history(f"{_path}/policies", _name, _scope)
+    _serve_scope(_path, _name, _scope)
+_serve_effective(_TABLE + "/policies", "effective_policies", _table_scope)
 _serve_list(_BUCKET, "bucket", _bucket_scope)
 _serve_list(_NAMESPACE, "namespace", _namespace_scope)

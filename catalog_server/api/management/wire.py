@@ -107,18 +107,40 @@ class Policies(Wire):
 
 
 class EffectivePolicy(Wire):
-    """What holds for one table, each value with the scope that it comes from."""
+    """What holds at one scope, each value with where it comes from."""
 
     type: str
     status: str
     settings: dict[str, Any]
-    sources: dict[str, str] = Field(description="Per setting: default, bucket, namespace or table.")
+    sources: dict[str, str] = Field(
+        description='Per setting: default, bucket, "namespace NAME", "property NAME" or table.'
+    )
+    disabled_reason: str | None = Field(description="Why it does not run as things are; null when it does.")
+    notes: list[str] = Field(description="Table properties that were not taken as they are written.")
 
 
 class EffectivePolicies(Wire):
-    """The policies that hold for one table."""
+    """The policies that hold at one scope."""
 
     policies: list[EffectivePolicy]
+
+
+class PolicyChange(Wire):
+    """One change of a policy at one scope."""
+
+    id: int
+    type: str
+    before: dict[str, Any] | None = Field(description="The policy before; null when none was set.")
+    after: dict[str, Any] | None = Field(description="The policy since; null when it was taken away.")
+    by: str
+    at_ms: int
+
+
+class PolicyChanges(Wire):
+    """A page of changes, newest first."""
+
+    changes: list[PolicyChange]
+    next_page_token: str | None
 
 
 class JobRequest(Wire):

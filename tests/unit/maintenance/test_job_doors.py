@@ -8,6 +8,7 @@ from maintenance.expiration.job import run as expire
 from maintenance.orphans.job import run as remove
 from maintenance.policies import COMPACTION, SNAPSHOTS, effective
 from maintenance.ports import JobKind
+from maintenance.records.job import run as expire_rows
 from table_format.catalog import NewTable
 from table_format.errors import Unavailable
 from table_format.ident import TableIdent
@@ -35,18 +36,24 @@ def context(lake, **changes):
         (compact, JobKind.COMPACTION, SNAPSHOTS),
         (expire, JobKind.SNAPSHOTS, COMPACTION),
         (remove, JobKind.UNREFERENCED, COMPACTION),
+        (expire_rows, JobKind.RECORDS, COMPACTION),
     ],
 )
 def test_a_policy_of_another_kind_is_a_bug_and_says_so(lake, run, kind, wrong):
     ctx = context(lake)
     ctx.policy = lambda kind: effective(wrong, [{}], {})
-    with pytest.raises(TypeError, match="another kind of policy"):
+    with pytest.raises(TypeError, match=f"the job {kind} was given a "):
         run(ctx, job(kind, IDENT, lake.metadata.uuid))
 
 
 @pytest.mark.parametrize(
     ("run", "kind"),
-    [(compact, JobKind.COMPACTION), (expire, JobKind.SNAPSHOTS), (remove, JobKind.UNREFERENCED)],
+    [
+        (compact, JobKind.COMPACTION),
+        (expire, JobKind.SNAPSHOTS),
+        (remove, JobKind.UNREFERENCED),
+        (expire_rows, JobKind.RECORDS),
+    ],
 )
 def test_a_table_that_does_not_exist_is_skipped_before_its_policy_is_asked_for(lake, run, kind):
     ctx = context(lake)

@@ -1,0 +1,78 @@
+"""What is in force for one table, kind by kind: the values that plans and jobs work with.
+
+Made by `policies.effective`; nothing here knows of documents or levels.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from maintenance.quiet_hours import QuietHours
+from maintenance.setting_rules import Tier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InForce:
+    """What every kind of policy says."""
+
+    disabled_reason: str | None
+    """Why this kind of maintenance does not run; None when it does."""
+    interval_seconds: int
+    quiet_hours: QuietHours | None = None
+    """When no run begins, unless a person asks for it."""
+    dry_run: bool = False
+    """Runs only plan and report."""
+    notes: tuple[str, ...] = ()
+    """What was not taken from table properties as it is written there."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether it runs at all."""
+        return self.disabled_reason is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPolicy(InForce):
+    """What compaction does for one table."""
+
+    target_file_size_bytes: int
+    tiers: tuple[Tier, ...]
+    min_input_files: int
+    min_file_age_seconds: int
+    max_bytes_per_run: int | None = None
+    """Input of one run; None: what the installation allows."""
+    trigger_file_count: int
+    trigger_bytes: int | None = None
+    trigger_delete_files: int | None = None
+    trigger_delete_records: int | None = None
+    trigger_commits: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPolicy(InForce):
+    """Which snapshots and metadata files of one table are kept."""
+
+    min_snapshots_to_keep: int
+    max_snapshot_age_ms: int
+    max_ref_age_ms: int | None
+    metadata_versions_to_keep: int = 100
+    delete_old_metadata: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreferencedPolicy(InForce):
+    """When unreferenced files of one table are marked, and when they are deleted."""
+
+    unreferenced_seconds: int
+    noncurrent_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordPolicy(InForce):
+    """When rows of one table are old enough to go, and by which column."""
+
+    days: int
+    column: str | None = None
+    """None: the one column by whose time the table is partitioned."""
+
+
+Policy: TypeAlias = "CompactionPolicy | SnapshotPolicy | UnreferencedPolicy | RecordPolicy"
