@@ -19,6 +19,7 @@ from catalog_server.services.buckets import BucketService
 from catalog_server.services.commits import CommitLimits, CommitService
 from catalog_server.services.content_limits import ContentLimits
 from catalog_server.services.documents import DocumentCache, FileBounds
+from catalog_server.services.drops import DropService
 from catalog_server.services.figures import FigureService
 from catalog_server.services.idempotency import IdempotencyService
 from catalog_server.services.job_context import DatabaseJobContext, DatabaseUnreferencedLog
@@ -35,6 +36,7 @@ from catalog_server.services.port import InProcessCatalog
 from catalog_server.services.principals import SYSTEM
 from catalog_server.services.reports import ReportLimits, ReportService
 from catalog_server.services.resource_settings import ResourceSettingsService
+from catalog_server.services.statistics import StatisticsService
 from catalog_server.services.stores import Stores
 from catalog_server.services.tables import TableService
 from catalog_server.services.tags import TagService
@@ -80,6 +82,8 @@ class Platform:
     figures: FigureService
     namespaces: NamespaceService
     tables: TableService
+    drops: DropService
+    statistics: StatisticsService
     views: ViewService
     plans: PlanService
     commits: CommitService
@@ -226,19 +230,14 @@ def build(
     stores = Stores(store_for or configured)
     database = choose(settings)
     threads = ThreadPoolExecutor(_STORAGE_THREADS, thread_name_prefix="storage")
-    documents = DocumentCache(
-        stores,
-        threads,
-        max_bytes=limits.document_cache_bytes,
-        max_metadata_bytes=limits.max_metadata_bytes,
-        foreign=FileBounds(max_bytes=limits.max_register_bytes, max_values=limits.max_register_values),
-    )
+    documents = _documents(settings, stores, threads)
     commit_limits = _commit_limits(settings)
     turns = Turns(clock, longest_wait_seconds=limits.turn_wait_seconds)
     commits = CommitService(database, documents, stores, (clock, ids), threads, commit_limits, turns)
     files = MetadataFiles(stores, ids, threads, max_bytes=limits.max_metadata_bytes)
-    tables = TableService(database, documents, commits, (clock, ids))
     policies = PolicyService(database, documents, clock, allow_unsafe=settings.maintenance.allow_unsafe)
+    kept_ms = int(settings.drops.keep_days * _DAY_MS)
+    tables = TableService(database, documents, commits, (clock, ids), kept_ms=kept_ms)
     return Platform(
         settings=settings,
         clock=clock,
@@ -260,6 +259,8 @@ def build(
         figures=FigureService(database, documents, clock),
         namespaces=NamespaceService(database, clock, commit_limits.content),
         tables=tables,
+        statistics=StatisticsService(stores, threads, clock),
+        drops=DropService(database, documents, clock),
         views=ViewService(database, documents, commits, files, (clock, ids), commit_limits),
         plans=PlanService(
             database,
@@ -275,6 +276,17 @@ def build(
         jobs=JobService(database, clock, policies, _job_limits(settings)),
         idempotency=IdempotencyService(database, clock, lifetime_ms=limits.idempotency_minutes * _MINUTE_MS),
         reports=ReportService(database, tables, clock, _report_limits(settings)),
+    )
+
+
+def _documents(settings: Settings, stores: Stores, threads: ThreadPoolExecutor) -> DocumentCache:
+    limits = settings.limits
+    return DocumentCache(
+        stores,
+        threads,
+        max_bytes=limits.document_cache_bytes,
+        max_metadata_bytes=limits.max_metadata_bytes,
+        foreign=FileBounds(max_bytes=limits.max_register_bytes, max_values=limits.max_register_values),
     )
 
 

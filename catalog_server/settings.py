@@ -186,6 +186,17 @@ class MaintenanceSettings(Group):
     )
 
 
+class DropSettings(Group):
+    """Tables that were dropped without purge."""
+
+    keep_days: float = Field(
+        7.0,
+        ge=0,
+        le=3650,
+        description="How long a dropped table can be restored; 0 forgets it at once. Its files stay in either case.",
+    )
+
+
 class PlanningSettings(Group):
     """Scan planning on the server, for clients that ask for it."""
 
@@ -245,6 +256,7 @@ class Settings(BaseSettings):
     iceberg: IcebergSettings = IcebergSettings.model_validate({})
     s3tables: S3TablesSettings = S3TablesSettings.model_validate({})
     maintenance: MaintenanceSettings = MaintenanceSettings.model_validate({})
+    drops: DropSettings = DropSettings.model_validate({})
     planning: PlanningSettings = PlanningSettings.model_validate({})
     limits: LimitSettings = LimitSettings.model_validate({})
     reports: ReportSettings = ReportSettings.model_validate({})

@@ -42,7 +42,7 @@ class NewJob:
     ident: TableIdent | None
     dry_run: bool = False
     payload: JsonObject = field(default_factory=dict)
-    """What the kind needs beside the table; a purge: {"metadata_location", "location"}."""
+    """What the kind needs beside the table; a purge: {"metadata_location", "location", "resource_id"}."""
     priority: int = 0
     run_after_ms: int = 0
     max_attempts: int = 5
@@ -164,6 +164,29 @@ class UnreferencedLog(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DroppedNeighbour:
+    """Another dropped table, with files where the one to be purged has some."""
+
+    metadata_location: str
+    location: str
+    purged: bool
+    """Whether its files are to be deleted too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgeSurroundings:
+    """What a purge must know of the catalog at this moment."""
+
+    wanted: bool
+    """Whether the dropped table is still to be purged by this job; else it was restored or forgotten meanwhile."""
+    shared: bool
+    """Whether files of other tables lie, or may lie, at its places: what is found there is not all its own."""
+    others: Sequence[str]
+    """Places of all tables and views there are, in any bucket, one registered from the same metadata included."""
+    neighbours: Sequence[DroppedNeighbour]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
     """Limits of the installation, the same for every table."""
 
@@ -237,10 +260,11 @@ class JobContext(Protocol):
         ...
 
     def other_table_locations(self) -> Sequence[str]:
-        """Base locations of all other tables, in any bucket, those dropped but not yet purged included.
+        """Places of all other tables, in any bucket, those dropped but not yet purged or forgotten included."""
+        ...
 
-        For a purge every existing table is another one, also one that was registered again from the same metadata.
-        """
+    def purge_surroundings(self, locations: Sequence[str]) -> PurgeSurroundings:
+        """For a purge: what lies at or around those locations, read anew at every call."""
         ...
 
     def save_plan(self, plan: JsonObject) -> None:

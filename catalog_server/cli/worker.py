@@ -47,7 +47,7 @@ async def _work(settings: Settings, *, until_stdin_ends: bool) -> None:
 
 def _scheduler(platform: Platform) -> Scheduler:
     tick_seconds = platform.settings.maintenance.tick_seconds
-    expiring = (platform.idempotency, platform.reports, platform.plans, platform.jobs)
+    expiring = (platform.idempotency, platform.reports, platform.plans, platform.jobs, platform.drops)
     sweeps = tuple(service.forget_expired for service in expiring)
     return Scheduler(platform.jobs, platform.jobs, platform.clock, tick_seconds, sweeps)
 

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from catalog_server.services.commit_plan import Planned
-from catalog_server.store import jobs, places, pointers, tables, unreferenced
+from catalog_server.store import jobs, places, pointers, tables
 from catalog_server.store.jobs import JobBirth
 from catalog_server.store.keys import key_of
 from catalog_server.store.tables import Birth, TableRow
 from catalog_server.store.units import row_locks
-from table_format.errors import CommitFailed
 from table_format.ident import TableIdent
 
 
@@ -137,58 +136,3 @@ def _insert(connection: Connection, unit: Unit, part: Part) -> TableRow:
         metadata_location=part.new_location,
     )
     return tables.create(connection, unit.bucket_id, birth, unit.now_ms)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Adoption:
-    """Metadata that exists already, to become a table's current one."""
-
-    bucket_id: int
-    ident: TableIdent
-    metadata_location: str
-    location: str
-    places: tuple[str, ...]
-    directories: tuple[str, ...]
-    """Where files that the metadata names lie outside the places."""
-    table_uuid: str
-    overwrite: bool
-    now_ms: int
-
-
-def adopt(connection: Connection, adoption: Adoption) -> TableRow:
-    """Insert a table with existing metadata, or with `overwrite` point an existing one at it.
-
-    Raises:
-        AlreadyExists: the name is taken (without `overwrite`), or the uuid or a place is another table's, or
-            a file lies in one.
-        NoSuchNamespace: the namespace is not there.
-        CommitFailed: the pointer moved.
-    """
-    row = tables.find(connection, adoption.bucket_id, adoption.ident)
-    places.refuse_inside(connection, adoption.directories, None if row is None else row.id)
-    if row is None:
-        birth = Birth(
-            ident=adoption.ident,
-            table_uuid=adoption.table_uuid,
-            location=adoption.location,
-            places=adoption.places,
-            metadata_location=adoption.metadata_location,
-        )
-        return tables.create(connection, adoption.bucket_id, birth, adoption.now_ms)
-    if not adoption.overwrite:
-        raise tables.taken(adoption.ident)
-    tables.refuse_uuid(connection, adoption.table_uuid, row.id)
-    places.refuse_overlap(connection, adoption.places, row.id)
-    for table_uuid in {row.table_uuid, adoption.table_uuid}:
-        unreferenced.forget_all(connection, table_uuid)
-    places.add_of_table(connection, row.id, adoption.places)
-    change = pointers.Swap(
-        table_id=row.id,
-        expected=row.metadata_location,
-        new=adoption.metadata_location,
-        table_uuid=adoption.table_uuid,
-        location=adoption.location,
-    )
-    if not pointers.swap(connection, change, adoption.now_ms):
-        raise CommitFailed(f"Commit failed: {adoption.ident} changed concurrently; reload and retry")
-    return pointers.moved(row, change, adoption.now_ms)

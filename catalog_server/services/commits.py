@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from catalog_server.services import commit_plan, commit_unit, locations, names
+from catalog_server.services import adopt_unit, commit_plan, commit_unit, locations, names
 from catalog_server.services.commit_plan import Current, Planned, Surroundings, TableChange
 from catalog_server.services.commit_queue import CommitQueues
 from catalog_server.services.commit_unit import LostRace, Part
@@ -175,15 +175,16 @@ class CommitService:
         Raises:
             AlreadyExists: the name is taken (without `overwrite`), or uuid or place are another table's.
             NoSuchNamespace: the namespace is not there.
-            CommitFailed: the table changed meanwhile.
+            CommitFailed: the table changed meanwhile, or it was dropped and is being purged.
+            Forbidden: the table to be overwritten is protected.
         """
         held = locations.places(document.metadata)
         if not any(contains(place, document.location) for place in held):
             # The file may lie elsewhere: it must not be in another's place, whose clean-up would take it.
             held = (*held, document.location)
         row = await self._database.write(
-            commit_unit.adopt,
-            commit_unit.Adoption(
+            adopt_unit.adopt,
+            adopt_unit.Adoption(
                 bucket_id=bucket.id,
                 ident=ident,
                 metadata_location=document.location,
@@ -334,7 +335,7 @@ class CommitService:
         strange = locations.elsewhere(locations.places(planned.metadata), planned.new_files)
         if strange:
             row = planned.current.row
-            await self._database.read(places.refuse_inside, strange, row.id if row else None)
+            await self._database.read(places.refuse_inside, strange, [row.id] if row else [])
 
     async def refuse_taken(self, bucket: Bucket, ident: TableIdent, *, by_table: bool = True) -> None:
         """Check that a new table can have the name. The transaction that takes it checks again.

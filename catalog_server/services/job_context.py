@@ -10,10 +10,17 @@ from sqlalchemy import Connection
 from catalog_server.services.policies import PolicyService
 from catalog_server.services.port import InProcessCatalog
 from catalog_server.services.stores import Stores
-from catalog_server.store import job_listing, jobs, places, tables, unreferenced
+from catalog_server.store import dropped, job_listing, jobs, places, tables, unreferenced
 from catalog_server.store.engine import Database
 from maintenance.policies import Policy, PolicyType
-from maintenance.ports import Job, JobKind, JobSettings, Unreferenced
+from maintenance.ports import (
+    DroppedNeighbour,
+    Job,
+    JobKind,
+    JobSettings,
+    PurgeSurroundings,
+    Unreferenced,
+)
 from table_format.clock import Clock, Ids
 from table_format.errors import CommitFailed, NoSuchTable, Unavailable
 from table_format.io.store import ObjectStore
@@ -93,8 +100,12 @@ class DatabaseJobContext:
             return False
 
     def other_table_locations(self) -> Sequence[str]:
-        """Places of all other tables, in any bucket, those dropped but not yet purged included."""
+        """Places of all other tables, in any bucket, those dropped but not yet purged or forgotten included."""
         return self.database.read_now(_other_locations, self.job)
+
+    def purge_surroundings(self, locations: Sequence[str]) -> PurgeSurroundings:
+        """For a purge: what lies at or around those locations, read anew at every call."""
+        return self.database.read_now(_purge_surroundings, self.job, list(locations))
 
     def save_plan(self, plan: JsonObject) -> None:
         """Store what a later attempt must know, durably.
@@ -111,9 +122,31 @@ class DatabaseJobContext:
 
 
 def _other_locations(connection: Connection, job: Job) -> Sequence[str]:
-    # A table that is to be purged is gone: one that has its UUID has been registered again, and lives.
-    own = "" if job.kind is JobKind.PURGE else job.table_uuid
     return [
-        *places.other_than(connection, own),
+        *places.other_than(connection, job.table_uuid),
+        *dropped.all_places(connection, job.id),
         *job_listing.unpurged_locations(connection, JobKind.PURGE.value, job.table_uuid),
     ]
+
+
+def _purge_surroundings(connection: Connection, job: Job, locations: Sequence[str]) -> PurgeSurroundings:
+    found = dropped.purge_of(connection, job.id)
+    _, shared = found or (None, False)
+    return PurgeSurroundings(
+        # A job of before there were rows of dropped tables names none.
+        wanted=found is not None or "resource_id" not in job.payload,
+        shared=shared,
+        # A table that is to be purged is gone: one that has its UUID has been registered again, and lives.
+        others=[
+            *places.other_than(connection, ""),
+            *job_listing.unpurged_locations(connection, JobKind.PURGE.value, job.table_uuid),
+        ],
+        neighbours=[
+            DroppedNeighbour(
+                metadata_location=row.metadata_location,
+                location=row.location,
+                purged=row.purge_job_id is not None,
+            )
+            for row in dropped.overlapping(connection, locations, job.id)
+        ],
+    )

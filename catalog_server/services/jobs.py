@@ -14,7 +14,7 @@ from catalog_server.services import commit_unit, job_due, paging
 from catalog_server.services.job_status import KindStatus, kind_status
 from catalog_server.services.policies import PolicyService
 from catalog_server.services.principals import Principal
-from catalog_server.store import buckets, tables
+from catalog_server.store import buckets, dropped, tables
 from catalog_server.store import job_listing as listing
 from catalog_server.store import jobs as rows
 from catalog_server.store.engine import Database
@@ -239,7 +239,7 @@ class JobService:
 
     async def finish(self, job_id: int, owner: str, report: JsonObject, plan: JsonObject | None) -> bool:
         """Record the end of a run; a plan of None keeps the one that was saved."""
-        return await self._database.write(rows.finish, job_id, owner, (report, plan), self._clock.now_ms())
+        return await self._database.write(_finish, job_id, owner, (report, plan), self._clock.now_ms())
 
     async def fail(self, job_id: int, owner: str, error: str, retry_at_ms: int | None) -> bool:
         """Record a failure: queued again for `retry_at_ms`, or failed for good when that is None."""
@@ -354,9 +354,25 @@ def _claim_alone(
     row = rows.claim(connection, owner, kinds, lease_until_ms, now_ms, rules)
     if row is None:
         return None
+    if row.kind == JobKind.PURGE:
+        dropped.begun(connection, row.id)
     # The table may have another name by now, and its old name may be another table's.
     table = tables.by_uuid(connection, row.table_uuid)
     return _job(row) if table is None else replace(_job(row), ident=table.ident, table_id=table.id)
+
+
+@row_locks
+def _finish(
+    connection: Connection,
+    job_id: int,
+    owner: str,
+    result: tuple[JsonObject, JsonObject | None],
+    now_ms: int,
+) -> bool:
+    held = rows.finish(connection, job_id, owner, result, now_ms)
+    if held:
+        dropped.purged(connection, job_id)
+    return held
 
 
 @row_locks

@@ -6,21 +6,22 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from catalog_server.services import commit_unit, locations, names, paging
+from catalog_server.services import drop_unit, locations, names, paging
 from catalog_server.services.commit_unit import LostRace
 from catalog_server.services.commits import CommitService
 from catalog_server.services.current import load_present, pointer_to_present
 from catalog_server.services.documents import Document, DocumentCache
+from catalog_server.services.drop_unit import Drop
 from catalog_server.services.handles import Bucket, TableHandle
 from catalog_server.services.local_places import make_table_directories, refuse_links
 from catalog_server.services.principals import Principal
-from catalog_server.store import buckets, jobs, namespaces, places, pointers
+from catalog_server.store import buckets, namespaces, places, pointers
 from catalog_server.store import tables as rows
+from catalog_server.store.dropped import DroppedRow
 from catalog_server.store.engine import Database
 from catalog_server.store.keys import key_of
 from catalog_server.store.lookup import for_driver
 from catalog_server.store.tables import TableRow
-from maintenance.ports import JobKind
 from table_format.clock import Clock, Ids
 from table_format.errors import Unavailable
 from table_format.ident import Namespace, TableIdent
@@ -30,7 +31,6 @@ from table_format.metadata.document import TableMetadata
 
 __all__ = ["TableHandle", "TableService", "TableSpec"]
 
-PURGE_ATTEMPTS = 20
 # So many names are read in the time of a small request.
 _NAMES_AT_ONCE = 2_000
 _MOST_NAMES = 2**62
@@ -58,10 +58,14 @@ class TableService:
         documents: DocumentCache,
         commits: CommitService,
         time_and_ids: tuple[Clock, Ids],
+        *,
+        kept_ms: int,
     ) -> None:
         self._database = database
         self._documents = documents
         self._commits = commits
+        self._kept_ms = kept_ms
+        """How long a dropped table can be had back."""
         self._clock, self._ids = time_and_ids
         self._staged: OrderedDict[tuple[str, TableIdent], None] = OrderedDict()
 
@@ -160,9 +164,15 @@ class TableService:
         return (bucket, ident) in self._staged
 
     async def list(
-        self, principal: Principal, bucket: str, namespace: Namespace, page: paging.PageRequest | None
+        self,
+        principal: Principal,
+        bucket: str,
+        namespace: Namespace,
+        page: paging.PageRequest | None,
+        *,
+        prefix: str = "",
     ) -> paging.Page[TableRow]:
-        """Tables of one namespace, by name.
+        """Tables of one namespace whose name begins so, by name.
 
         Raises:
             NoSuchNamespace: the namespace is not there.
@@ -170,9 +180,9 @@ class TableService:
         """
 
         async def fetch(after: tuple[str, ...] | None, limit: int | None) -> Sequence[TableRow]:
-            return await self._database.read(_in_namespace, bucket, namespace, after, limit)
+            return await self._database.read(_in_namespace, bucket, namespace, prefix, after, limit)
 
-        listing = f"tables {bucket} {key_of(namespace)}"
+        listing = f"tables {bucket} {key_of(namespace)} {prefix}".rstrip()
         return await paging.paged(page, listing, fetch, lambda row: (row.ident.name,))
 
     async def names(
@@ -199,21 +209,21 @@ class TableService:
         return await paging.paged(page, f"tables {bucket} {key_of(namespace)}", fetch, lambda name: (name,))
 
     async def list_all(
-        self, principal: Principal, bucket: str, page: paging.PageRequest | None
+        self, principal: Principal, bucket: str, page: paging.PageRequest | None, *, prefix: str = ""
     ) -> paging.Page[TableRow]:
-        """Tables of the whole bucket, by namespace and name.
+        """Tables of the whole bucket whose name begins so, by namespace and name.
 
         Raises:
             Invalid: the page request is wrong.
         """
 
         async def fetch(after: tuple[str, ...] | None, limit: int | None) -> Sequence[TableRow]:
-            return await self._database.read(_in_bucket, bucket, after, limit)
+            return await self._database.read(_in_bucket, bucket, prefix, after, limit)
 
         def key(row: TableRow) -> tuple[str, str]:
             return key_of(row.ident.namespace), row.ident.name
 
-        return await paging.paged(page, f"all-tables {bucket}", fetch, key)
+        return await paging.paged(page, f"all-tables {bucket} {prefix}".rstrip(), fetch, key)
 
     async def rename(
         self, principal: Principal, bucket: str, source: TableIdent, destination: TableIdent
@@ -229,38 +239,60 @@ class TableService:
         names.check_table(destination)
         await self._database.write(_rename, bucket, source, destination, self._clock.now_ms())
 
-    async def drop(self, principal: Principal, bucket: str, ident: TableIdent) -> None:
-        """Forget a table and keep every file of it.
+    async def drop(
+        self, principal: Principal, bucket: str, ident: TableIdent, *, if_version: int | None = None
+    ) -> DroppedRow | None:
+        """Drop a table and keep every file of it: for some time it can be had back; None when that time is nothing.
 
         Raises:
             NoSuchTable: there is none.
+            Forbidden: it is protected.
+            VersionConflict: it is not of version `if_version`.
         """
-        await self._database.write(_drop, bucket, ident)
+        wanted = self._drop(principal, bucket, ident, if_version, purge=False)
+        return await self._database.write(drop_unit.drop, wanted)
 
     async def unregister(self, principal: Principal, bucket: str, ident: TableIdent) -> TableHandle:
         """Forget a table, keep every file of it, and tell its very last metadata.
 
         Raises:
             NoSuchTable: there is none.
+            Forbidden: it is protected.
             NoSuchFile: its metadata file is gone: nothing to hand over (`drop` forgets such a table).
             Unavailable: it is committed to so often that its last metadata could not be told in time.
         """
         for _ in range(_UNREGISTER_ATTEMPTS):
             handle = await self.load(principal, bucket, ident)
             try:
-                await self._database.write(_unregister, bucket, ident, handle.metadata_location)
+                await self._database.write(drop_unit.unregister, bucket, ident, handle.metadata_location)
             except LostRace:
                 continue  # committed to meanwhile: what was loaded is not the last
             return handle
         raise Unavailable(f"{ident} is committed to all the time: stop its writers, then unregister it")
 
-    async def purge(self, principal: Principal, bucket: str, ident: TableIdent) -> None:
-        """Forget a table; a job of the same transaction deletes its files later.
+    async def purge(
+        self, principal: Principal, bucket: str, ident: TableIdent, *, if_version: int | None = None
+    ) -> DroppedRow | None:
+        """Drop a table; a job of the same transaction deletes its files later, until when it can be had back.
 
         Raises:
-            NoSuchTable: there is none.
+            NoSuchTable, Forbidden, VersionConflict: as `drop`.
         """
-        await self._database.write(_purge, bucket, ident, self._clock.now_ms())
+        wanted = self._drop(principal, bucket, ident, if_version, purge=True)
+        return await self._database.write(drop_unit.drop, wanted)
+
+    def _drop(
+        self, principal: Principal, bucket: str, ident: TableIdent, if_version: int | None, *, purge: bool
+    ) -> Drop:
+        return Drop(
+            bucket=bucket,
+            ident=ident,
+            principal=principal.name,
+            now_ms=self._clock.now_ms(),
+            kept_ms=self._kept_ms,
+            purge=purge,
+            if_version=if_version,
+        )
 
     async def register(
         self,
@@ -279,6 +311,8 @@ class TableService:
             NoSuchFile: there is no such file.
             AlreadyExists: the name is taken (without `overwrite`), or uuid or place are another table's.
             NoSuchNamespace: the namespace is not there.
+            CommitFailed: the files are those of a dropped table and being purged.
+            Forbidden: the table to be overwritten is protected.
         """
         owner = await self._commits.bucket(bucket)
         names.check_table(ident)
@@ -335,38 +369,21 @@ def _in_namespace(
     connection: Connection,
     bucket: str,
     namespace: Namespace,
+    prefix: str,
     after: tuple[str, ...] | None,
     limit: int | None,
 ) -> Sequence[TableRow]:
     owner = namespaces.require(connection, buckets.require(connection, bucket).id, namespace)
-    return rows.in_namespace(connection, owner.id, after, limit)
+    return rows.in_namespace(connection, owner.id, after, limit, prefix)
 
 
 def _in_bucket(
-    connection: Connection, bucket: str, after: tuple[str, ...] | None, limit: int | None
+    connection: Connection, bucket: str, prefix: str, after: tuple[str, ...] | None, limit: int | None
 ) -> Sequence[TableRow]:
-    return rows.in_bucket(connection, buckets.require(connection, bucket).id, after, limit)
+    return rows.in_bucket(connection, buckets.require(connection, bucket).id, after, limit, prefix)
 
 
 def _rename(
     connection: Connection, bucket: str, source: TableIdent, destination: TableIdent, now_ms: int
 ) -> None:
     rows.rename(connection, buckets.require(connection, bucket).id, source, destination, now_ms)
-
-
-def _drop(connection: Connection, bucket: str, ident: TableIdent) -> None:
-    rows.drop(connection, buckets.require(connection, bucket).id, ident)
-
-
-def _unregister(connection: Connection, bucket: str, ident: TableIdent, expected: str | None) -> TableRow:
-    row = rows.drop(connection, buckets.require(connection, bucket).id, ident)
-    if row.metadata_location != expected:
-        raise LostRace
-    return row
-
-
-def _purge(connection: Connection, bucket: str, ident: TableIdent, now_ms: int) -> None:
-    row = rows.drop(connection, buckets.require(connection, bucket).id, ident)
-    birth = commit_unit.job_for(row, JobKind.PURGE.value, "drop", PURGE_ATTEMPTS)
-    payload = {"metadata_location": row.metadata_location, "location": row.location}
-    jobs.enqueue(connection, jobs.with_payload(birth, payload), now_ms)

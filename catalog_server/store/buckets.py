@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, delete, exists, func, insert, or_, select, update
 
-from catalog_server.store import resources
+from catalog_server.store import dropped, resources
 from catalog_server.store.keys import namespace_of
 from catalog_server.store.schema import buckets, idempotency, jobs, namespaces, policies, tables, views
 from table_format.errors import AlreadyExists, BucketNotEmpty, NoSuchWarehouse
@@ -195,6 +195,12 @@ def held(connection: Connection, bucket_id: int, purge: str) -> str | None:
     key = connection.execute(query.limit(1)).scalar()
     if key is not None:
         return f"it contains namespace {namespace_of(key)}"
+    gone = dropped.any_of(connection, bucket_id)
+    if gone is not None:
+        return (
+            f"dropped table {gone.ident} can still be restored or is to be purged: restore it, purge it and wait, or "
+            "forget it"
+        )
     return _open_job(connection, bucket_id, purge)
 
 

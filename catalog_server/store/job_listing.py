@@ -136,13 +136,17 @@ def open_by_origin(connection: Connection, origin: str) -> int:
 
 
 def unpurged_locations(connection: Connection, kind: str, except_table_uuid: str) -> list[str]:
-    """Locations of dropped tables whose purge is still to come, or stopped half-way."""
+    """Locations of dropped tables whose purge is still to come, or stopped half-way.
+
+    Only those of before there were rows of dropped tables, which have places of their own.
+    """
     rows = connection.execute(
         select(jobs.c.payload).where(
             jobs.c.kind == kind, jobs.c.state != JobState.DONE, jobs.c.table_uuid != except_table_uuid
         )
     )
-    return [row.payload["location"] for row in rows if "location" in row.payload]
+    payloads = [row.payload for row in rows]
+    return [one["location"] for one in payloads if "location" in one and "resource_id" not in one]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import uuid
 from sqlalchemy import ColumnElement, Connection, and_, or_, select
 
 from catalog_server.store import resource_settings, tags
-from catalog_server.store.schema import buckets, tables
+from catalog_server.store.schema import buckets, dropped_tables, tables
 from table_format.errors import NotFound
 
 _SPACE = uuid.UUID("6f1c2b8e-4a54-5d0e-9c39-0a6f27b1d0c5")
@@ -22,7 +22,7 @@ def bucket_id(row_id: int, name: str, created_at_ms: int) -> str:
 def free_table_id(connection: Connection, table_uuid: str) -> str:
     """The resource id of a new table: its uuid, unless a table that had this uuid once still goes by it."""
     candidate, taken = table_uuid, 0
-    while connection.execute(select(tables.c.id).where(is_table(candidate))).first() is not None:
+    while _is_taken(connection, candidate):
         taken += 1
         candidate = str(uuid.uuid5(_SPACE, f"table {table_uuid} {taken}"))
     return candidate
@@ -53,7 +53,13 @@ def forget(connection: Connection, resource_id: str) -> None:
     resource_settings.forget(connection, resource_id)
 
 
+def _is_taken(connection: Connection, resource_id: str) -> bool:
+    dropped = select(dropped_tables.c.table_id).where(dropped_tables.c.resource_id == resource_id)
+    alive = select(tables.c.id).where(is_table(resource_id))
+    return any(connection.execute(query).first() is not None for query in (alive, dropped))
+
+
 def is_table(resource_id: str) -> ColumnElement[bool]:
-    """That a row of tables is the one of that id."""
+    """Whether a row of tables has that resource id; one that was never written down is the table's uuid."""
     own = tables.c.resource_id
     return or_(own == resource_id, and_(own.is_(None), tables.c.table_uuid == resource_id))

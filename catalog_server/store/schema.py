@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect
 
-REVISION = "0008_resources"
+REVISION = "0009_dropped_tables"
 
 METADATA = MetaData(
     naming_convention={
@@ -149,6 +149,43 @@ table_places = Table(
     METADATA,
     Column("table_id", ForeignKey("tables.id", ondelete="CASCADE"), primary_key=True),
     Column("place", TEXT, primary_key=True, index=True),  # canonical, without trailing slash
+    # Files of a dropped table lie there too: what is found there is not all the table's own.
+    Column("shared", Boolean, nullable=False, server_default=false()),
+)
+
+# A table that was dropped, under the row id that it had: policies on it and tags wait for it. With a purge job it
+# stays until that job has ended; else until its time is over.
+dropped_tables = Table(
+    "dropped_tables",
+    METADATA,
+    Column("table_id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
+    Column("bucket_id", ForeignKey("buckets.id"), nullable=False),
+    Column("namespace_key", TEXT, nullable=False),  # the namespace itself may go
+    Column("name", TEXT, nullable=False),
+    Column("table_uuid", TEXT, nullable=False, index=True),
+    Column("resource_id", TEXT, nullable=False),
+    Column("location", TEXT, nullable=False),
+    Column("metadata_location", TEXT, nullable=False),
+    Column("previous_metadata_location", TEXT, nullable=True),
+    Column("version", BigInteger, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("updated_at_ms", BigInteger, nullable=False),
+    Column("dropped_at_ms", BigInteger, nullable=False),
+    Column("dropped_by", TEXT, nullable=False),
+    Column("expires_at_ms", BigInteger, nullable=True, index=True),
+    Column("purge_job_id", BigInteger, nullable=True, index=True),
+    Column("purge_begun", Boolean, nullable=False),  # files may be gone
+    Index("ix_dropped_tables_newest", "bucket_id", "dropped_at_ms", "table_id"),
+    Index("uq_dropped_tables_resource_id", "resource_id", unique=True),
+)
+
+# Where the files of dropped tables lie. Unlike places of tables these may overlap others.
+dropped_places = Table(
+    "dropped_places",
+    METADATA,
+    Column("table_id", ForeignKey("dropped_tables.table_id", ondelete="CASCADE"), primary_key=True),
+    Column("place", TEXT, primary_key=True, index=True),  # canonical, without trailing slash
+    Column("shared", Boolean, nullable=False),
 )
 
 # What a table's metadata at one location tells of its size; unknown numbers are null. May be behind the table.

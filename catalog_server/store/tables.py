@@ -6,14 +6,14 @@ The pointer of an existing table is moved only by `pointers.swap`.
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, delete, insert, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, delete, func, insert, select, tuple_, update
 
 from catalog_server.store import namespaces as namespace_rows
 from catalog_server.store import places, relations, resources, unreferenced
 from catalog_server.store.keys import key_of, namespace_of
 from catalog_server.store.relations import Relation
 from catalog_server.store.schema import buckets, jobs, namespaces, policies, tables
-from table_format.errors import AlreadyExists, NoSuchTable
+from table_format.errors import AlreadyExists, Forbidden, NoSuchTable
 from table_format.ident import TableIdent
 
 
@@ -107,25 +107,35 @@ def by_resource_id(connection: Connection, bucket_id: int, resource_id: str) -> 
 
 
 def in_namespace(
-    connection: Connection, namespace_id: int, after: tuple[str, ...] | None, limit: int | None
+    connection: Connection,
+    namespace_id: int,
+    after: tuple[str, ...] | None,
+    limit: int | None,
+    prefix: str = "",
 ) -> list[TableRow]:
-    """Tables of one namespace, by name."""
+    """Tables of one namespace whose name begins so, by name."""
     query = _joined().where(tables.c.namespace_id == namespace_id).order_by(tables.c.name).limit(limit)
+    query = query.where(_begins(prefix)) if prefix else query
     if after is not None:
         query = query.where(tables.c.name > after[0])
     return [_table(row) for row in connection.execute(query)]
 
 
 def in_bucket(
-    connection: Connection, bucket_id: int, after: tuple[str, ...] | None, limit: int | None
+    connection: Connection,
+    bucket_id: int,
+    after: tuple[str, ...] | None,
+    limit: int | None,
+    prefix: str = "",
 ) -> list[TableRow]:
-    """Tables of one bucket, by namespace key and name."""
+    """Tables of one bucket whose name begins so, by namespace key and name."""
     query = (
         _joined()
         .where(tables.c.bucket_id == bucket_id)
         .order_by(namespaces.c.key, tables.c.name)
         .limit(limit)
     )
+    query = query.where(_begins(prefix)) if prefix else query
     if after is not None:
         query = query.where(tuple_(namespaces.c.key, tables.c.name) > tuple_(*after))
     return [_table(row) for row in connection.execute(query)]
@@ -197,19 +207,55 @@ def rename(
     )
 
 
-def drop(connection: Connection, bucket_id: int, ident: TableIdent) -> TableRow:
-    """Delete a table's row, places, policies, tags, settings and marks; its files are nobody's business here.
+def droppable(connection: Connection, bucket_id: int, ident: TableIdent) -> TableRow:
+    """The table, if it may go.
 
     Raises:
         NoSuchTable: there is none.
+        Forbidden: it is protected.
     """
     row = require(connection, bucket_id, ident)
+    refuse_protected(row, "dropped")
+    return row
+
+
+def refuse_protected(row: TableRow, done: str) -> None:
+    """Check that a table is not protected.
+
+    Raises:
+        Forbidden: it is.
+    """
+    if row.protected:
+        raise Forbidden(
+            f"Table {row.ident} is protected and can not be {done}: take its protection away first "
+            f"(`frazil table unprotect`)"
+        )
+
+
+def drop(connection: Connection, bucket_id: int, ident: TableIdent) -> TableRow:
+    """Delete a table's row and all that hangs on it for good; the row as it was.
+
+    Raises:
+        NoSuchTable: there is none.
+        Forbidden: it is protected.
+    """
+    row = droppable(connection, bucket_id, ident)
+    remove(connection, row)
+    return row
+
+
+def remove(connection: Connection, row: TableRow) -> None:
+    """Delete a table's row, places, policies, tags and marks for good; its files are nobody's business here."""
     connection.execute(delete(policies).where(policies.c.scope == "table", policies.c.scope_id == row.id))
     # Registered again later, its files must be found unreferenced anew before any may go.
     unreferenced.forget_all(connection, row.table_uuid)
     resources.forget(connection, row.resource_id)
     connection.execute(delete(tables).where(tables.c.id == row.id))
-    return row
+
+
+def set_protected(connection: Connection, row: TableRow, protected: bool) -> None:
+    """Protect a table from being dropped, or no more."""
+    connection.execute(update(tables).where(tables.c.id == row.id).values(protected=protected))
 
 
 def refuse_uuid(connection: Connection, table_uuid: str, except_table_id: int | None) -> None:
@@ -221,6 +267,10 @@ def refuse_uuid(connection: Connection, table_uuid: str, except_table_id: int | 
     other = by_uuid(connection, table_uuid)
     if other is not None and other.id != except_table_id:
         raise AlreadyExists(f"Table already exists with uuid {table_uuid}: {other.ident}")
+
+
+def _begins(prefix: str) -> ColumnElement[bool]:
+    return func.substr(tables.c.name, 1, len(prefix)) == prefix
 
 
 def _named(bucket_id: int, ident: TableIdent) -> Select[Any]:

@@ -1,19 +1,21 @@
 """The purge job: deletes the files of a table that was dropped with purge; its last metadata file goes last.
 
 The payload names that file and the table's location: {"metadata_location": ..., "location": ...}. Only paths below
-the location and the places that the table's properties name are deleted, and none that lies in another table's. Files
-that do not exist are no error: a table may have been made of invented ones.
+the location and the places that the table's properties name are deleted, and none that lies in another table's. Where
+another dropped table has files too, only what the metadata reaches is deleted, and nothing that the other's reaches.
+Files that do not exist are no error: a table may have been made of invented ones.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maintenance.deletion import Deleted, delete_in_batches
-from maintenance.places import comparable, inside, may_contain, own_roots
-from maintenance.ports import Job, JobContext
+from maintenance.places import References, comparable, inside, may_contain, own_roots
+from maintenance.ports import DroppedNeighbour, Job, JobContext, PurgeSurroundings
 from maintenance.reach import reach_of_gone
 from maintenance.report import Figure, Outcome, Report, skipped
 from maintenance.target import is_target
+from table_format.commit.expire import files_reachable
 from table_format.errors import Invalid, NoSuchFile, NotFound, Unavailable
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
@@ -32,27 +34,37 @@ class _Dropped:
     metadata: TableMetadata | None
     store: ObjectStore
 
+    @property
+    def roots(self) -> list[str]:
+        """Where the table's files lie."""
+        return own_roots(self.location, {} if self.metadata is None else self.metadata.properties)
+
 
 def run(ctx: JobContext, job: Job) -> Report:
     """Delete what the dropped table left.
 
     Raises:
         Invalid: the payload or the last metadata file cannot be understood; nothing is deleted.
-        Unavailable: the store is away; the next attempt goes on.
+        Unavailable: the store is away, or what another dropped table at the same place needs can not be told; the
+            next attempt goes on.
     """
     dropped = _read(ctx, job.payload)
-    if (reason := _why_skipped(ctx, job, dropped)) is not None:
+    around = ctx.purge_surroundings(dropped.roots)
+    if (reason := _why_skipped(ctx, job, dropped, around)) is not None:
         return skipped(reason)
-    paths = _paths(ctx, dropped)
-    properties = {} if dropped.metadata is None else dropped.metadata.properties
-    roots = own_roots(dropped.location, properties)
-    own = [path for path in paths if any(inside(root, path) for root in roots)]
-    figures: dict[str, Figure] = {"filesOutsideTheTable": len(paths) - len(own)}
+    kept = _kept(ctx, around.neighbours)
+    paths = _paths(dropped, around)
+    own = [path for path in paths if any(inside(root, path) for root in dropped.roots)]
+    mine = [path for path in own if not kept.may_hold(path)]
+    figures: dict[str, Figure] = {
+        "filesOutsideTheTable": len(paths) - len(own),
+        "filesOfDroppedTables": len(own) - len(mine),
+    }
     if job.dry_run:
-        reason = f"dry run: {len(own)} files would be deleted"
-        return Report(outcome=Outcome.DONE, reason=reason, figures=figures, plan={"paths": own})
+        reason = f"dry run: {len(mine)} files would be deleted"
+        return Report(outcome=Outcome.DONE, reason=reason, figures=figures, plan={"paths": mine})
     done = delete_in_batches(
-        ctx, dropped.store, own, lambda batch: _still_allowed(ctx, dropped.location, batch)
+        ctx, dropped.store, mine, lambda batch: _still_allowed(ctx, dropped, around, batch)
     )
     return _report(done, figures)
 
@@ -69,7 +81,9 @@ def _read(ctx: JobContext, payload: JsonObject) -> _Dropped:
     return _Dropped(location=location, metadata_location=metadata_location, metadata=metadata, store=store)
 
 
-def _why_skipped(ctx: JobContext, job: Job, dropped: _Dropped) -> str | None:
+def _why_skipped(ctx: JobContext, job: Job, dropped: _Dropped, around: PurgeSurroundings) -> str | None:
+    if not around.wanted:
+        return f"{job.ident} is not to be purged any more: it was restored, registered again or forgotten"
     metadata = dropped.metadata
     if metadata is not None:
         if metadata.properties.get("gc.enabled", "true").strip().lower() == "false":
@@ -82,7 +96,7 @@ def _why_skipped(ctx: JobContext, job: Job, dropped: _Dropped) -> str | None:
             )
     if _lives(ctx, job):
         return f"{job.ident} was registered again and lives"
-    owner = _owner_of(ctx, dropped.location)
+    owner = _owner_of(around, dropped.location)
     return None if owner is None else f"{dropped.location} belongs to another table now, that at {owner}"
 
 
@@ -95,11 +109,38 @@ def _lives(ctx: JobContext, job: Job) -> bool:
         return False
 
 
-def _owner_of(ctx: JobContext, location: str) -> str | None:
-    return next((other for other in ctx.other_table_locations() if may_contain(other, location)), None)
+def _owner_of(around: PurgeSurroundings, location: str) -> str | None:
+    return next((other for other in around.others if may_contain(other, location)), None)
 
 
-def _paths(ctx: JobContext, dropped: _Dropped) -> list[str]:
+def _kept(ctx: JobContext, neighbours: Sequence[DroppedNeighbour]) -> References:
+    """What other dropped tables need that may be had back.
+
+    Raises:
+        Unavailable: it can not be read, so nothing may be deleted.
+    """
+    kept = References()
+    for neighbour in neighbours:
+        if neighbour.purged:
+            continue
+        store = ctx.store_for(neighbour.location)
+        try:
+            metadata = read_metadata(store, neighbour.metadata_location)
+            ids = [snapshot["snapshot-id"] for snapshot in metadata.snapshots]
+            kept.add(files_reachable(store, metadata, ids).all)
+        except (NoSuchFile, Invalid) as error:
+            raise Unavailable(
+                f"another dropped table has files at the same place, and which can not be told: {error.message}; "
+                "restore it, or let it be forgotten or purged first"
+            ) from error
+        statistics = (*metadata.statistics, *metadata.partition_statistics)
+        kept.add(entry["statistics-path"] for entry in statistics)
+        kept.add(entry["metadata-file"] for entry in metadata.metadata_log)
+        kept.add([neighbour.metadata_location])
+    return kept
+
+
+def _paths(dropped: _Dropped, around: PurgeSurroundings) -> list[str]:
     """Everything to delete: content first, the last metadata file last."""
     found: dict[str, None] = {}
     if dropped.metadata is not None:
@@ -109,18 +150,27 @@ def _paths(ctx: JobContext, dropped: _Dropped) -> list[str]:
             found[entry["statistics-path"]] = None
         for entry in dropped.metadata.metadata_log:
             found[entry["metadata-file"]] = None
-    if not any(may_contain(dropped.location, other) for other in ctx.other_table_locations()):
+    mixed = around.shared or around.neighbours
+    if not mixed and not any(may_contain(dropped.location, other) for other in around.others):
         found.update(dict.fromkeys(sorted(info.path for info in dropped.store.list(dropped.location))))
     last = comparable(dropped.metadata_location)
     return [*(path for path in found if comparable(path) != last), dropped.metadata_location]
 
 
-def _still_allowed(ctx: JobContext, location: str, batch: Sequence[str]) -> list[str]:
-    """Paths of the batch that no other table claims by now."""
-    others = ctx.other_table_locations()
-    if any(may_contain(other, location) for other in others):
+def _still_allowed(
+    ctx: JobContext, dropped: _Dropped, before: PurgeSurroundings, batch: Sequence[str]
+) -> list[str]:
+    """Paths of the batch that no other table claims by now.
+
+    Raises:
+        Unavailable: a table was dropped at the same place meanwhile; the next attempt looks at its files first.
+    """
+    now = ctx.purge_surroundings(dropped.roots)
+    if not now.wanted or _owner_of(now, dropped.location) is not None:
         return []
-    return [path for path in batch if not any(inside(other, path) for other in others)]
+    if any(one not in before.neighbours for one in now.neighbours if not one.purged):
+        raise Unavailable("another table was dropped at the same place: its files have to be looked at first")
+    return [path for path in batch if not any(inside(other, path) for other in now.others)]
 
 
 def _report(done: Deleted, figures: dict[str, Figure]) -> Report:

@@ -238,7 +238,18 @@ def test_openapi_names_every_route(http: Http) -> None:
             for scope in ("", "/namespaces/{namespace}", "/namespaces/{namespace}/tables/{table}")
             for below in ("", "/effective", "/history", "/{policy_type}")
         ),
+        "/v1/buckets/{bucket}/namespaces/{namespace}/tables",
+        "/v1/buckets/{bucket}/dropped-tables",
+        "/v1/buckets/{bucket}/dropped-tables/{dropped}",
+        "/v1/buckets/{bucket}/dropped-tables/{dropped}/undrop",
+        "/v1/buckets/{bucket}/dropped-tables/{dropped}/purge",
         table,
+        f"{table}/files",
+        f"{table}/snapshots",
+        f"{table}/refs",
+        f"{table}/protection",
+        f"{table}/rename",
+        f"{table}/unregister",
         f"{table}/metrics-reports",
         f"{table}/jobs",
         f"{table}/maintenance",

@@ -59,6 +59,10 @@ def bodies(table: str) -> list[tuple[str, str, Any]]:
         ("PUT", f"{table.partition('/tables/')[0]}/properties", {"properties": {"a": "b"}}),
         ("POST", f"{table}/jobs", {"kind": "icebergCompaction", "dryRun": False}),
         ("POST", f"{table}/maintenance/plan", {"kind": "icebergCompaction"}),
+        ("POST", table.rpartition("/")[0], {"name": "r", "metadataLocation": "file:///x", "overwrite": True}),
+        ("POST", f"{table}/rename", {"namespace": ["a"], "name": "b"}),
+        ("PUT", f"{table}/protection", {"protected": False}),
+        ("POST", "/v1/buckets/default/dropped-tables/x/undrop", {"namespace": ["a"], "name": "b"}),
     ]
 
 

@@ -284,6 +284,7 @@ async def test_purge_frees_the_name_and_leaves_the_files_to_a_job(
     platform: Platform, table: TableHandle, memory: MemoryObjectStore
 ) -> None:
     before = files(memory)
+    assert table.row is not None
     await platform.tables.purge(ANONYMOUS, "default", T)
     assert files(memory) == before
     (job,) = (await platform.jobs.list(ANONYMOUS, _any_job(), None)).items
@@ -296,6 +297,7 @@ async def test_purge_frees_the_name_and_leaves_the_files_to_a_job(
     assert job.payload == {
         "metadata_location": table.metadata_location,
         "location": table.metadata.location,
+        "resource_id": table.row.resource_id,
     }
     again = await create(platform, T)
     assert again.metadata.uuid != table.metadata.uuid

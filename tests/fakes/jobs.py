@@ -4,7 +4,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from maintenance.policies import COMPACTION, RECORDS, SNAPSHOTS, UNREFERENCED, Policy, effective
-from maintenance.ports import LEASE_LOST, Job, JobKind, JobSettings, NewJob, Unreferenced
+from maintenance.ports import (
+    LEASE_LOST,
+    DroppedNeighbour,
+    Job,
+    JobKind,
+    JobSettings,
+    NewJob,
+    PurgeSurroundings,
+    Unreferenced,
+)
 from table_format.catalog import TableCatalog
 from table_format.clock import Clock, Ids
 from table_format.errors import CommitFailed
@@ -179,6 +188,9 @@ class FakeContext:
     documents: dict[JobKind, JsonObject] = field(default_factory=dict)
     """The table's own policy documents."""
     others: list[str] = field(default_factory=list)
+    wanted: bool = True
+    shared: bool = False
+    neighbours: list[DroppedNeighbour] = field(default_factory=list)
     leases: list[bool] = field(default_factory=list)
     lease_lost: bool = False
     cancelled: bool = False
@@ -210,6 +222,11 @@ class FakeContext:
 
     def other_table_locations(self) -> Sequence[str]:
         return list(self.others)
+
+    def purge_surroundings(self, locations: Sequence[str]) -> PurgeSurroundings:
+        return PurgeSurroundings(
+            wanted=self.wanted, shared=self.shared, others=list(self.others), neighbours=list(self.neighbours)
+        )
 
     def save_plan(self, plan: JsonObject) -> None:
         if self.lease_lost:

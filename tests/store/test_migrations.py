@@ -284,6 +284,45 @@ async def test_rows_that_a_server_of_the_release_before_adds_are_resources(datab
         await database.read(resources.require, resource_id)
 
 
+def test_0009_adds_dropped_tables_and_keeps_the_rows_of_0008_up_and_down(engine: Engine) -> None:
+    kept = ("buckets", "namespaces", "tables", "policies", "tags", "resource_settings", "metrics_reports")
+    run(engine, command.upgrade, "0008_resources")
+    before_layout = [row[1] for row in layout(engine)]
+    with engine.begin() as connection:
+        for statement in ROWS_OF_0001.split(";\n")[:-1]:
+            connection.exec_driver_sql(statement)
+        connection.exec_driver_sql("INSERT INTO tags VALUES ('uuid', 'k', 'v')")
+        connection.exec_driver_sql(
+            "INSERT INTO metrics_reports (table_id, type, report, received_at_ms) VALUES (5, 'x', '{}', 1)"
+        )
+    before = rows(engine, *kept)
+    run(engine, command.upgrade, "0009_dropped_tables")
+    assert rows(engine, *kept, "table_places", "dropped_tables") == {
+        **before,
+        "table_places": [(5, "s3://b/t", 0)],
+        "dropped_tables": [],
+    }
+    with engine.begin() as connection:
+        connection.exec_driver_sql("PRAGMA foreign_keys = ON")
+        connection.exec_driver_sql(
+            "INSERT INTO dropped_tables (table_id, bucket_id, namespace_key, name, table_uuid, resource_id, location, "
+            "metadata_location, version, created_at_ms, updated_at_ms, dropped_at_ms, dropped_by, expires_at_ms, "
+            "purge_begun) VALUES (7, 1, 'n', 'd', 'gone', 'gone', 's3://b/d', 's3://b/d/metadata/0', 1, 1, 1, 2, 'x', "
+            "9, FALSE)"
+        )
+        connection.exec_driver_sql("INSERT INTO dropped_places VALUES (7, 's3://b/d', 0)")
+        connection.exec_driver_sql("INSERT INTO tags VALUES ('gone', 'k', 'v')")
+        connection.exec_driver_sql("INSERT INTO resource_settings VALUES ('gone', 'k', '{}', 1, 1)")
+        connection.exec_driver_sql(
+            "INSERT INTO policies VALUES ('table', 7, 'icebergCompaction', '{}', 1, 1)"
+        )
+    run(engine, command.downgrade, "0008_resources")
+    assert rows(engine, *kept) == before
+    assert rows(engine, "table_places") == {"table_places": [(5, "s3://b/t")]}
+    assert [row[1] for row in layout(engine)] == before_layout
+    run(engine, command.upgrade, "0009_dropped_tables")
+
+
 async def test_a_database_newer_than_the_program_is_refused(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "frazil.db")
     await database.start()

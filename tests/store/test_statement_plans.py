@@ -51,7 +51,7 @@ def life(connection: Connection) -> TableRow:
     namespaces.children(connection, bucket.id, PARENT, ("a",), 10)
     row = tables.create(connection, bucket.id, birth(T), 1)
     other = tables.create(connection, bucket.id, birth(U), 1)
-    places.refuse_inside(connection, ["file:///w/t/data"], row.id)
+    places.refuse_inside(connection, ["file:///w/t/data"], [row.id])
     places.refuse_overlap(connection, ["file:///w/t/data"], row.id)
     tables.in_namespace(connection, row.namespace_id, ("a",), 10)
     change = pointers.Swap(

@@ -27,6 +27,7 @@ _WHEN = {
     503: "The server cannot answer now; with Retry-After nothing was changed.",
 }
 _ALWAYS = (400, 404, 500, 503)
+_REFUSED_IF_PROTECTED = ("register_table", "unregister_table")
 _ETAG: JsonObject = {"description": "The policy's version, for If-Match.", "schema": {"type": "string"}}
 _FRAMEWORK_ERRORS = ("HTTPValidationError", "ValidationError")
 
@@ -50,7 +51,7 @@ def complete(document: JsonObject) -> None:
 def _statuses(verb: str, operation: JsonObject) -> tuple[int, ...]:
     body = (413,) if "requestBody" in operation else ()
     exists = (409,) if verb in ("post", "delete") else ()
-    protected = (403,) if verb == "delete" else ()
+    protected = (403,) if verb == "delete" or operation["operationId"] in _REFUSED_IF_PROTECTED else ()
     names = {parameter["name"] for parameter in operation.get("parameters", [])}
     changed = (412,) if "If-Match" in names else ()
     return (*_ALWAYS, *body, *exists, *protected, *changed)

@@ -1,10 +1,12 @@
-"""Tables: identity, and the figures that tell whether maintenance keeps up."""
+"""Tables: identity, layout, snapshots and refs; register, rename, protect, unregister, drop."""
 
-import anyio.to_thread
-from fastapi import APIRouter
+from dataclasses import asdict
+from typing import Annotated
 
-from catalog_server.api.management import wire
-from catalog_server.api.management.figures import figures
+from fastapi import APIRouter, Header, Query, Response
+
+from catalog_server.api.management import wire_tables as wire
+from catalog_server.api.management.dropped import on_the_wire as dropped_on_the_wire
 from catalog_server.api.management.parameters import (
     BucketName,
     By,
@@ -13,42 +15,194 @@ from catalog_server.api.management.parameters import (
     OnePage,
     OnPlatform,
     TableName,
+    Tagged,
 )
+from catalog_server.services import table_history
+from catalog_server.services.drops import protection_tag
+from catalog_server.services.handles import TableHandle
+from catalog_server.services.statistics import Statistics
 from catalog_server.store.tables import TableRow
-from table_format.errors import NoSuchTable
-from table_format.ident import TableIdent
+from table_format.errors import Invalid, NoSuchTable
+from table_format.ident import Namespace, TableIdent
 
 router = APIRouter(tags=["tables"])
+
+_TABLE = "/v1/buckets/{bucket}/namespaces/{namespace}/tables/{table}"
+
+IfMatch = Annotated[str | None, Header(alias="If-Match", description="ETag of the protection that is meant.")]
 
 
 @router.get("/v1/buckets/{bucket}/tables")
 async def list_tables(
-    platform: OnPlatform, principal: By, bucket: BucketName, namespace: MaybeNamespace, page: OnePage
+    *,
+    platform: OnPlatform,
+    principal: By,
+    bucket: BucketName,
+    namespace: MaybeNamespace,
+    page: OnePage,
+    prefix: Annotated[str, Query(description="Only tables whose name begins so.")] = "",
 ) -> wire.Tables:
     """The tables of one namespace, or of the whole bucket."""
     if namespace is None:
-        found = await platform.tables.list_all(principal, bucket, page)
+        found = await platform.tables.list_all(principal, bucket, page, prefix=prefix)
     else:
-        found = await platform.tables.list(principal, bucket, namespace, page)
+        found = await platform.tables.list(principal, bucket, namespace, page, prefix=prefix)
     return wire.Tables(tables=[_table(row) for row in found.items], next_page_token=found.next_token)
 
 
-@router.get("/v1/buckets/{bucket}/namespaces/{namespace}/tables/{table}")
+@router.post("/v1/buckets/{bucket}/namespaces/{namespace}/tables", status_code=201)
+async def register_table(
+    platform: OnPlatform,
+    principal: By,
+    bucket: BucketName,
+    namespace: InNamespace,
+    wanted: wire.Registration,
+) -> wire.Table:
+    """Make a table of metadata that exists already; that of a dropped table brings the table back."""
+    ident = TableIdent(namespace, wanted.name)
+    handle = await platform.tables.register(
+        principal, bucket, ident, wanted.metadata_location, overwrite=wanted.overwrite
+    )
+    return _table(_row(handle))
+
+
+@router.get(_TABLE)
 async def get_table(
     platform: OnPlatform, principal: By, bucket: BucketName, namespace: InNamespace, table: TableName
 ) -> wire.TableDetails:
     """One table with its figures, which are read from the manifests of its current snapshot."""
-    ident = TableIdent(namespace, table)
-    handle = await platform.tables.load(principal, bucket, ident)
-    if handle.row is None:
-        raise NoSuchTable(f"Table does not exist: {ident}")
-    store = platform.stores.store_for(handle.metadata.location)
+    handle = await platform.tables.load(principal, bucket, TableIdent(namespace, table))
     return wire.TableDetails(
-        table=_table(handle.row),
+        table=_table(_row(handle)),
         format_version=handle.metadata.format_version,
         properties=dict(handle.metadata.properties),
-        figures=await anyio.to_thread.run_sync(figures, store, handle.metadata, len(handle.raw)),
+        figures=_figures(await platform.statistics.of(handle)),
     )
+
+
+@router.delete(_TABLE)
+async def drop_table(
+    *,
+    platform: OnPlatform,
+    principal: By,
+    bucket: BucketName,
+    namespace: InNamespace,
+    table: TableName,
+    purge: Annotated[bool, Query(description="Have its files deleted, by a job.")] = False,
+) -> wire.Drop:
+    """Drop a table. Without purge it can be restored for some time, and its files stay in any case."""
+    remove = platform.tables.purge if purge else platform.tables.drop
+    gone = await remove(principal, bucket, TableIdent(namespace, table))
+    return wire.Drop(dropped_table=None if gone is None else dropped_on_the_wire(gone))
+
+
+@router.get(_TABLE + "/files")
+async def get_table_files(
+    platform: OnPlatform, principal: By, bucket: BucketName, namespace: InNamespace, table: TableName
+) -> wire.TableFiles:
+    """The files of a table's current snapshot, by size."""
+    handle = await platform.tables.load(principal, bucket, TableIdent(namespace, table))
+    found = await platform.statistics.of(handle)
+    return wire.TableFiles(
+        snapshot_id=found.current_snapshot_id,
+        data_files=[wire.SizeClass(**asdict(one)) for one in found.file_sizes],
+        delete_files=[wire.SizeClass(**asdict(one)) for one in found.delete_file_sizes],
+        complete=found.complete,
+    )
+
+
+@router.get(_TABLE + "/snapshots")
+async def list_snapshots(
+    *,
+    platform: OnPlatform,
+    principal: By,
+    bucket: BucketName,
+    namespace: InNamespace,
+    table: TableName,
+    page: OnePage,
+) -> wire.Snapshots:
+    """The snapshots of a table, newest first."""
+    handle = await platform.tables.load(principal, bucket, TableIdent(namespace, table))
+    found = await table_history.snapshots(handle, page)
+    return wire.Snapshots(
+        snapshots=[wire.Snapshot(**asdict(one)) for one in found.items], next_page_token=found.next_token
+    )
+
+
+@router.get(_TABLE + "/refs")
+async def list_refs(
+    platform: OnPlatform, principal: By, bucket: BucketName, namespace: InNamespace, table: TableName
+) -> wire.Refs:
+    """The branches and tags of a table."""
+    handle = await platform.tables.load(principal, bucket, TableIdent(namespace, table))
+    return wire.Refs(refs=[wire.Ref(**asdict(one)) for one in table_history.refs(handle)])
+
+
+@router.get(_TABLE + "/protection", responses=Tagged.OF_OK)
+async def get_protection(
+    *,
+    platform: OnPlatform,
+    principal: By,
+    bucket: BucketName,
+    namespace: InNamespace,
+    table: TableName,
+    response: Response,
+) -> wire.Protection:
+    """Whether a table refuses to be dropped."""
+    return _protection(await platform.tables.row(principal, bucket, TableIdent(namespace, table)), response)
+
+
+@router.put(_TABLE + "/protection", responses=Tagged.OF_OK)
+async def put_protection(  # noqa: PLR0913 - each is one part of the request
+    *,
+    platform: OnPlatform,
+    principal: By,
+    bucket: BucketName,
+    namespace: InNamespace,
+    table: TableName,
+    wanted: wire.Protection,
+    response: Response,
+    if_match: IfMatch = None,
+) -> wire.Protection:
+    """Let a table refuse to be dropped, purged, unregistered and overwritten, or no more."""
+    ident = TableIdent(namespace, table)
+    row = await platform.drops.protect(
+        principal, bucket, ident, protected=wanted.protected, if_match=_tag(if_match)
+    )
+    return _protection(row, response)
+
+
+@router.post(_TABLE + "/rename")
+async def rename_table(
+    *,
+    platform: OnPlatform,
+    principal: By,
+    bucket: BucketName,
+    namespace: InNamespace,
+    table: TableName,
+    wanted: wire.NewName,
+) -> wire.Table:
+    """Give a table another name, maybe in another namespace; its files stay where they are."""
+    levels = namespace.levels if wanted.namespace is None else tuple(wanted.namespace)
+    destination = TableIdent(Namespace(levels), table if wanted.name is None else wanted.name)
+    await platform.tables.rename(principal, bucket, TableIdent(namespace, table), destination)
+    return _table(await platform.tables.row(principal, bucket, destination))
+
+
+@router.post(_TABLE + "/unregister")
+async def unregister_table(
+    platform: OnPlatform, principal: By, bucket: BucketName, namespace: InNamespace, table: TableName
+) -> wire.Unregistered:
+    """Take a table out of the catalog and keep every file of it; it is not among the dropped tables."""
+    handle = await platform.tables.unregister(principal, bucket, TableIdent(namespace, table))
+    row = _row(handle)
+    return wire.Unregistered(metadata_location=row.metadata_location, location=row.location)
+
+
+def _row(handle: TableHandle) -> TableRow:
+    if handle.row is None:
+        raise NoSuchTable(f"Table does not exist: {handle.ident}")
+    return handle.row
 
 
 def _table(row: TableRow) -> wire.Table:
@@ -57,9 +211,32 @@ def _table(row: TableRow) -> wire.Table:
         namespace=list(row.ident.namespace.levels),
         name=row.ident.name,
         uuid=row.table_uuid,
+        resource_id=row.resource_id,
         location=row.location,
         metadata_location=row.metadata_location,
         version=row.version,
+        protected=row.protected,
         created_at_ms=row.created_at_ms,
         updated_at_ms=row.updated_at_ms,
     )
+
+
+def _figures(found: Statistics) -> wire.Figures:
+    values = asdict(found)
+    values.pop("delete_file_sizes")
+    values["file_sizes"] = [wire.SizeClass(**asdict(one)) for one in found.file_sizes]
+    return wire.Figures(**values)
+
+
+def _protection(row: TableRow, response: Response) -> wire.Protection:
+    response.headers["ETag"] = f'"{protection_tag(row)}"'
+    return wire.Protection(protected=row.protected)
+
+
+def _tag(if_match: str | None) -> str | None:
+    if if_match is None or if_match.strip() == "*":
+        return None
+    tag = if_match.strip().removeprefix("W/")
+    if len(tag) < 2 or not (tag.startswith('"') and tag.endswith('"')):
+        raise Invalid(f"If-Match must be an ETag that this API gave, not {if_match[:100]!r}")
+    return tag[1:-1]

@@ -14,58 +14,6 @@ class Wire(BaseModel):
     )
 
 
-class Table(Wire):
-    """A table's identity."""
-
-    bucket: str
-    namespace: list[str]
-    name: str
-    uuid: str
-    location: str
-    metadata_location: str
-    version: int = Field(description="Counts the table's commits.")
-    created_at_ms: int
-    updated_at_ms: int
-
-
-class Tables(Wire):
-    """A page of tables."""
-
-    tables: list[Table]
-    next_page_token: str | None
-
-
-class SizeClass(Wire):
-    """Data files below one size."""
-
-    below_bytes: int | None = Field(description="Upper bound of the class; null for the largest.")
-    files: int
-    bytes: int
-
-
-class Figures(Wire):
-    """How the table's current snapshot is laid out."""
-
-    snapshots: int
-    current_snapshot_id: int | None
-    data_files: int
-    delete_files: int
-    records: int = Field(description="Rows in data files, before deletes are applied.")
-    bytes: int
-    manifests: int
-    metadata_bytes: int
-    file_sizes: list[SizeClass]
-
-
-class TableDetails(Wire):
-    """A table with its figures."""
-
-    table: Table
-    format_version: int
-    properties: dict[str, str]
-    figures: Figures
-
-
 class MetricsReport(Wire):
     """What a client reported after a scan or a commit."""
 
