@@ -23,6 +23,7 @@ _MIN_TIER_BYTES: Final = 1024
 _MAX_TIER_BYTES: Final = 16 * 1024 * MIB
 _MAX_TIERS: Final = 8
 _MAX_COLUMN: Final = 1024
+_MAX_SHOWN: Final = 80
 _STRATEGIES: Final = ("auto", "binpack")
 _STRATEGIES_TO_COME: Final = ("sort", "z-order")
 
@@ -49,6 +50,11 @@ class Rule:
     """The built-in value; None: nothing, until somebody sets it."""
 
 
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+
+
 def whole(low: int, high: int, default: int | None = None) -> Rule:
     """A whole number between two bounds, both included."""
     return Rule(
@@ -58,15 +64,15 @@ def whole(low: int, high: int, default: int | None = None) -> Rule:
 
 def _whole(name: str, value: object, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise Invalid(f"setting {name} is {value!r}: it must be a whole number")
+        raise Invalid(f"setting {name} is {_shown(value)}: it must be a whole number")
     if not low <= value <= high:
-        raise Invalid(f"setting {name} is {value}: it must be between {low} and {high}")
+        raise Invalid(f"setting {name} is {_shown(value)}: it must be between {low} and {high}")
     return value
 
 
 def _truth(name: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise Invalid(f"setting {name} is {value!r}: it must be true or false")
+        raise Invalid(f"setting {name} is {_shown(value)}: it must be true or false")
     return value
 
 
@@ -77,13 +83,13 @@ def _strategy(name: str, value: object) -> str:
             "(both pack files as they were written, without sorting rows)"
         )
     if value not in _STRATEGIES:
-        raise Invalid(f"setting {name} is {value!r}: it must be one of {', '.join(_STRATEGIES)}")
+        raise Invalid(f"setting {name} is {_shown(value)}: it must be one of {', '.join(_STRATEGIES)}")
     return str(value)
 
 
 def _column(name: str, value: object) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= _MAX_COLUMN:
-        raise Invalid(f"setting {name} is {str(value)[:80]!r}: it must be the name of a column")
+        raise Invalid(f"setting {name} is {_shown(value)}: it must be the name of a column")
     return value
 
 

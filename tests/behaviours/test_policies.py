@@ -1,11 +1,13 @@
 """Policies: set at three levels, in force for a table with their sources, versions, and who changed what."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from catalog_server.bootstrap import Platform
 from catalog_server.services.handles import TableHandle
+from catalog_server.services.paging import PageRequest
 from catalog_server.services.policies import EffectivePolicy, PolicyScope
 from catalog_server.services.principals import ANONYMOUS, Principal
 from catalog_server.store import schema
@@ -18,6 +20,7 @@ from table_format.errors import (
     VersionConflict,
 )
 from table_format.ident import Namespace, TableIdent
+from table_format.io.memory import MemoryObjectStore
 from tests.factories.platforms import Starter, commit
 
 pytestmark = pytest.mark.anyio
@@ -167,3 +170,171 @@ async def test_R13_a_renamed_table_takes_its_own_policy_and_the_new_namespaces(
     await platform.tables.rename(ANONYMOUS, "default", T, moved)
     found = (await platform.policies.effective(ANONYMOUS, "default", moved))[0]
     assert (found.settings["minInputFiles"], found.settings["triggerFileCount"]) == (4, 77)
+
+
+RECORDS = "icebergRecordExpiration"
+NESTED = Namespace(("ns", "in.ner"))
+
+
+async def test_what_holds_is_told_at_every_level_with_the_namespace_it_comes_from(
+    platform: Platform, table: TableHandle
+) -> None:
+    await platform.namespaces.create(ANONYMOUS, "default", NESTED, {})
+    inner = PolicyScope(bucket="default", namespace=NESTED)
+    await put(platform, BUCKET, COMPACTION, minInputFiles=3, triggerFileCount=4, maxBytesPerRun=1 << 30)
+    await put(platform, NAMESPACE, COMPACTION, triggerFileCount=5, minFileAgeSeconds=6)
+    await put(platform, inner, COMPACTION, minFileAgeSeconds=7)
+
+    async def at(scope: PolicyScope) -> dict[str, tuple[Any, str]]:
+        every = await platform.policies.effective_at(ANONYMOUS, scope)
+        found = next(policy for policy in every if policy.policy_type == COMPACTION)
+        names = ("minInputFiles", "triggerFileCount", "minFileAgeSeconds", "maxBytesPerRun")
+        return {name: (found.settings[name], found.sources[name]) for name in names}
+
+    bucket = {
+        "minInputFiles": (3, "bucket"),
+        "triggerFileCount": (4, "bucket"),
+        "minFileAgeSeconds": (0, "default"),
+        "maxBytesPerRun": (1 << 30, "bucket"),
+    }
+    outer = {**bucket, "triggerFileCount": (5, "namespace ns"), "minFileAgeSeconds": (6, "namespace ns")}
+    assert await at(BUCKET) == bucket
+    assert await at(NAMESPACE) == outer
+    assert await at(inner) == {**outer, "minFileAgeSeconds": (7, "namespace ns.in.ner")}
+    assert await at(TABLE) == outer
+    with pytest.raises(NoSuchNamespace):
+        await at(PolicyScope(bucket="default", namespace=Namespace(("ns", "no"))))
+    with pytest.raises(NoSuchWarehouse):
+        await at(PolicyScope(bucket="no"))
+
+
+async def test_maint_A10_what_holds_says_that_the_table_forbids_it(
+    platform: Platform, table: TableHandle
+) -> None:
+    properties = {"gc.enabled": "false", "history.expire.min-snapshots-to-keep": "many"}
+    await commit(platform, T, [], [{"action": "set-properties", "updates": properties}])
+    found = await effective(platform, SNAPSHOTS)
+    assert (found.enabled, found.disabled_reason) == (
+        True,
+        "the table property gc.enabled is false: its files may belong to another table",
+    )
+    assert found.notes == (
+        "table property history.expire.min-snapshots-to-keep is 'many', not a positive whole number: ignored",
+    )
+    assert (await effective(platform, COMPACTION)).disabled_reason is None
+    records = await effective(platform, RECORDS)
+    assert (records.enabled, records.disabled_reason) == (False, "no policy asks for it")
+
+
+async def test_every_change_is_listed_with_who_when_and_what_it_was(
+    platform: Platform, table: TableHandle
+) -> None:
+    first = {"status": "enabled", "settings": {"minInputFiles": 3}}
+    second = {"status": "disabled", "settings": {}}
+    await platform.policies.put(Principal(name="ann"), TABLE, COMPACTION, first)
+    await platform.policies.put(Principal(name="ann"), TABLE, COMPACTION, first)  # no change
+    await platform.policies.put(Principal(name="bob"), TABLE, COMPACTION, second)
+    await put(platform, TABLE, SNAPSHOTS, minSnapshotsToKeep=2)
+    await put(platform, NAMESPACE, COMPACTION, minInputFiles=9)
+    await platform.policies.delete(Principal(name="eve"), TABLE, COMPACTION)
+    await platform.policies.put(Principal(name="ann"), TABLE, COMPACTION, first)
+    page = await platform.policies.history(ANONYMOUS, TABLE, COMPACTION, None)
+    assert [(change.principal, change.before, change.after) for change in page.items] == [
+        ("ann", None, first),
+        ("eve", second, None),
+        ("bob", first, second),
+        ("ann", None, first),
+    ]
+    assert [change.at_ms for change in page.items] == sorted((c.at_ms for c in page.items), reverse=True)
+    assert len((await platform.policies.history(ANONYMOUS, TABLE, None, None)).items) == 5
+    assert len((await platform.policies.history(ANONYMOUS, NAMESPACE, None, None)).items) == 1
+    seen: list[int] = []
+    token = ""
+    while True:
+        got = await platform.policies.history(ANONYMOUS, TABLE, None, PageRequest(token=token, size=2))
+        seen += [change.id for change in got.items]
+        if got.next_token is None:
+            break
+        token = got.next_token
+    assert (len(seen), seen) == (5, sorted(set(seen), reverse=True))
+    with pytest.raises(Invalid):
+        await platform.policies.history(ANONYMOUS, TABLE, "nope", None)
+    with pytest.raises(Invalid):
+        await platform.policies.history(ANONYMOUS, TABLE, None, PageRequest(token="nope"))
+    with pytest.raises(NoSuchTable):
+        await platform.policies.history(
+            ANONYMOUS, PolicyScope(bucket="default", namespace=Namespace(("ns",)), table="no"), None, None
+        )
+
+
+async def test_two_that_set_a_policy_at_once_do_not_overwrite_each_other(
+    platform: Platform, table: TableHandle
+) -> None:
+    async def add(name: str) -> bool:
+        document = {"status": "enabled", "settings": {name: 7}}
+        try:
+            await platform.policies.put(ANONYMOUS, TABLE, COMPACTION, document, if_version=0)
+        except VersionConflict:
+            return False
+        return True
+
+    won = await asyncio.gather(
+        *(add(name) for name in ("minInputFiles", "triggerFileCount", "triggerCommits"))
+    )
+    assert won.count(True) == 1
+    assert len((await platform.policies.history(ANONYMOUS, TABLE, None, None)).items) == 1
+
+
+async def test_rows_expire_by_a_column_that_the_table_has_or_the_policy_is_refused(
+    platform: Platform, table: TableHandle
+) -> None:
+    with pytest.raises(Invalid, match="not partitioned by the time of any top-level column: name the column"):
+        await put(platform, TABLE, RECORDS, days=3)
+    with pytest.raises(Invalid, match=r"is of type .*: rows expire by a date or timestamp"):
+        await put(platform, TABLE, RECORDS, days=3, column="id")
+    with pytest.raises(Invalid, match="no top-level column 'at'"):
+        await put(platform, TABLE, RECORDS, days=3, column="at")
+    assert await platform.policies.list(ANONYMOUS, TABLE) == []
+    # Wider levels are for tables that are yet to come; and what is off needs no column.
+    await put(platform, BUCKET, RECORDS, days=3, column="at")
+    with pytest.raises(Invalid, match="no top-level column 'at'"):
+        await put(platform, TABLE, RECORDS, days=3)
+    await platform.policies.put(ANONYMOUS, TABLE, RECORDS, {"status": "disabled"})
+    found = await effective(platform, RECORDS)
+    assert (found.enabled, found.settings["days"], found.sources["days"]) == (False, 3, "bucket")
+
+
+async def test_a_policy_decides_which_metadata_files_a_commit_keeps(
+    platform: Platform, table: TableHandle, memory: MemoryObjectStore
+) -> None:
+    async def change(number: int) -> None:
+        await commit(platform, T, [], [{"action": "set-properties", "updates": {"n": str(number)}}])
+
+    async def left() -> tuple[int, int]:
+        metadata = (await platform.tables.load(ANONYMOUS, "default", T)).metadata
+        files = [i for i in memory.list(metadata.location) if i.path.endswith(".metadata.json")]
+        return len(metadata.metadata_log), len(files)
+
+    await put(platform, BUCKET, SNAPSHOTS, metadataVersionsToKeep=2)
+    for number in range(4):
+        await change(number)
+    assert await left() == (2, 5)
+    await put(platform, NAMESPACE, SNAPSHOTS, deleteOldMetadata=True)
+    await change(5)
+    assert await left() == (
+        2,
+        5,
+    )  # one came, one that fell off the log went; what fell off before is another's work
+    # The table's property counts more than its namespace, and its own policy more than that.
+    updates = {
+        "write.metadata.previous-versions-max": "4",
+        "write.metadata.delete-after-commit.enabled": "false",
+    }
+    await commit(platform, T, [], [{"action": "set-properties", "updates": updates}])
+    assert await left() == (3, 6)
+    await put(platform, TABLE, SNAPSHOTS, metadataVersionsToKeep=1, deleteOldMetadata=True)
+    await change(6)
+    assert await left() == (1, 4)
+    await platform.policies.delete(ANONYMOUS, TABLE, SNAPSHOTS)
+    await change(7)
+    assert await left() == (2, 5)

@@ -58,6 +58,71 @@ def test_not_for_a_disabled_policy_nor_a_v3_table():
     assert asked(summary(1, 10), version=3) == []
 
 
+def asked_by(summary, trigger, value, *, now=2, before=1, version=2):
+    layers = {
+        COMPACTION: [{"status": "enabled", "settings": {"triggerFileCount": 1_000_000, trigger: value}}]
+    }
+
+    def at(number):
+        known = {} if version == 1 else {"last-sequence-number": number}
+        snapshots = [{"snapshot-id": n, "timestamp-ms": NOW} for n in range(number)]
+        return TableMetadata(
+            {"format-version": version, "location": "memory://w/t", "snapshots": snapshots, **known}
+        )
+
+    return wants(summary, at(now), table_policies(layers, {}), at(before)) == [JobKind.COMPACTION]
+
+
+MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("trigger", "every", "added", "total", "answer"),
+    [
+        ("triggerBytes", 8 * MIB, {"added-files-size": MIB}, {"total-files-size": 7 * MIB}, False),
+        ("triggerBytes", 8 * MIB, {"added-files-size": MIB}, {"total-files-size": 8 * MIB}, True),
+        ("triggerBytes", 8 * MIB, {"added-files-size": MIB}, {"total-files-size": 9 * MIB - 1}, True),
+        ("triggerBytes", 8 * MIB, {"added-files-size": MIB}, {"total-files-size": 9 * MIB}, False),
+        ("triggerBytes", 8 * MIB, {"added-files-size": 8 * MIB}, {}, True),
+        ("triggerBytes", 8 * MIB, {"removed-files-size": MIB}, {"total-files-size": 8 * MIB}, False),
+        ("triggerDeleteFiles", 3, {"added-delete-files": 1}, {"total-delete-files": 2}, False),
+        ("triggerDeleteFiles", 3, {"added-delete-files": 1}, {"total-delete-files": 3}, True),
+        (
+            "triggerDeleteFiles",
+            3,
+            {"added-delete-files": 1, "removed-delete-files": 1},
+            {"total-delete-files": 3},
+            False,
+        ),
+        ("triggerDeleteRecords", 9, {"added-position-deletes": 8}, {"total-position-deletes": 8}, False),
+        ("triggerDeleteRecords", 9, {"added-equality-deletes": 9}, {}, True),
+        (
+            "triggerDeleteRecords",
+            9,
+            {"added-position-deletes": 1, "added-equality-deletes": 1},
+            {"total-position-deletes": 5, "total-equality-deletes": 4},
+            True,
+        ),
+    ],
+)
+def test_other_triggers_ask_when_their_count_passes_a_multiple(trigger, every, added, total, answer):
+    given = {"operation": "overwrite", **{key: str(value) for key, value in (added | total).items()}}
+    assert asked_by(given, trigger, every) is answer
+    assert asked_by({**given, "operation": "replace"}, trigger, every) is False
+    assert asked_by(given, "minInputFiles", 5) is False  # not set
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "answer"),
+    [(8, 9, False), (9, 10, True), (10, 11, False), (18, 21, True), (0, 1, False)],
+)
+@pytest.mark.parametrize("version", [1, 2])
+def test_every_so_many_commits_a_run_is_asked_for(version, before, now, answer):
+    given = {"operation": "delete"}
+    assert asked_by(given, "triggerCommits", 10, before=before, now=now, version=version) is answer
+    assert asked_by(given, "triggerCommits", 1, before=before, now=now, version=version)
+
+
 def test_expiration_is_due_when_the_oldest_of_several_snapshots_is_too_old():
     def due(*ages_hours, status="enabled"):
         layers = {SNAPSHOTS: [{"status": status, "settings": {"maxSnapshotAgeHours": 10}}]}
