@@ -24,7 +24,7 @@ from catalog_server.services.figures import FigureService
 from catalog_server.services.idempotency import IdempotencyService
 from catalog_server.services.job_context import DatabaseJobContext, DatabaseUnreferencedLog
 from catalog_server.services.jobs import JobLimits, JobService
-from catalog_server.services.locations import three_slashes
+from catalog_server.services.locations import check_text, three_slashes
 from catalog_server.services.metadata_files import MetadataFiles
 from catalog_server.services.namespaces import NamespaceService
 from catalog_server.services.plan_places import PlanPlaces
@@ -37,6 +37,7 @@ from catalog_server.services.principals import SYSTEM
 from catalog_server.services.reports import ReportLimits, ReportService
 from catalog_server.services.resource_settings import ResourceSettingsService
 from catalog_server.services.statistics import StatisticsService
+from catalog_server.services.storage import Installation, Storage, takes_properties
 from catalog_server.services.stores import Stores
 from catalog_server.services.tables import TableService
 from catalog_server.services.tags import TagService
@@ -47,7 +48,6 @@ from catalog_server.store.engine import Database, choose
 from maintenance.ports import Job, JobSettings
 from table_format.clock import Clock, Ids, SystemClock, SystemIds
 from table_format.errors import AlreadyExists, Invalid, NoSuchWarehouse, Unsupported
-from table_format.io import resolve
 from table_format.io.store import ObjectStore
 
 _log = structlog.get_logger(__name__)
@@ -72,6 +72,7 @@ class Platform:
     clock: Clock
     ids: Ids
     database: Database
+    storage: Storage
     stores: Stores
     threads: ThreadPoolExecutor
     documents: DocumentCache
@@ -185,18 +186,26 @@ class Platform:
         except NoSuchWarehouse:
             location = self._default_location()
             try:
-                self.stores.store_for(three_slashes(location))
+                await self._check_place(three_slashes(location))
                 await self.buckets.create(SYSTEM, name, location=location)
             except Unsupported as error:
                 raise StartError(f"setting storage.default_bucket_location: {error.message}") from None
             except Invalid as error:
-                raise StartError(
-                    f"the default bucket can not be made: {error.message}; choose another data directory "
-                    "or set storage.default_bucket_location"
-                ) from None
+                advice = "choose another data directory or set storage.default_bucket_location"
+                if self.settings.storage.default_bucket_location:
+                    advice = "see storage.default_bucket_location and storage.properties"
+                raise StartError(f"the default bucket can not be made: {error.message}; {advice}") from None
             except AlreadyExists as error:
                 # Another process that starts at the same time may have made it: then it is there now.
                 await self._must_exist(name, error)
+
+    async def _check_place(self, location: str) -> None:
+        """See that the default bucket can be where it shall be, before anything refers to that place."""
+        check_text(location)
+        if takes_properties(location):
+            (await self.storage.probe(location, {}, None)).require()
+        else:
+            self.storage.open(location, {}, None)
 
     def _default_location(self) -> str:
         given = self.settings.storage.default_bucket_location
@@ -224,12 +233,11 @@ def build(
     clock, ids = clock or SystemClock(), ids or SystemIds()
     limits = settings.limits
 
-    def configured(location: str) -> ObjectStore:
-        return resolve.store_for(location, settings.storage.properties)
-
-    stores = Stores(store_for or configured)
     database = choose(settings)
     threads = ThreadPoolExecutor(_STORAGE_THREADS, thread_name_prefix="storage")
+    installation = Installation(settings.storage.properties, settings.storage.credentials)
+    storage = Storage(database=database, installation=installation, threads=threads, ids=ids)
+    stores = Stores(store_for) if store_for else Stores(storage.store_for, storage.properties_of)
     documents = _documents(settings, stores, threads)
     commit_limits = _commit_limits(settings)
     turns = Turns(clock, longest_wait_seconds=limits.turn_wait_seconds)
@@ -243,6 +251,7 @@ def build(
         clock=clock,
         ids=ids,
         database=database,
+        storage=storage,
         stores=stores,
         threads=threads,
         documents=documents,
@@ -323,7 +332,7 @@ def _plan_places(settings: Settings, stores: Stores, threads: ThreadPoolExecutor
             idle_seconds=planning.idle_seconds,
             timeout_seconds=planning.timeout_seconds,
         )
-        pool = PlanPool(settings.storage.properties, limits)
+        pool = PlanPool(limits), stores.properties_for
     return PlanPlaces(
         Planner(stores.store_for),
         threads,

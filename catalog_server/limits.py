@@ -1,6 +1,8 @@
-"""The settings that bound requests, memory and reports."""
+"""The settings that bound requests, memory and reports, and those of storage."""
 
-from pydantic import BaseModel, ConfigDict, Field
+import re
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 
 class Group(BaseModel):
@@ -91,3 +93,42 @@ class ReportSettings(Group):
     )
     days: int = Field(7, ge=1, le=3650, description="How long metrics reports are kept.")
     max_kb: int = Field(64, ge=1, le=1024, description="Largest metrics report in KiB.")
+
+
+_CREDENTIALS_NAME = re.compile(r"[a-z0-9_-]{1,64}")
+
+
+class StorageSettings(Group):
+    """Where tables lie."""
+
+    default_bucket: str = Field(
+        "default", description="Table bucket made at the first start, and used when a client names none."
+    )
+    default_bucket_location: str = Field(
+        "",
+        description="Location of the default bucket when it is made; empty: warehouse in the data directory.",
+    )
+    buckets_location: str = Field(
+        "",
+        description="Place below which buckets lie that are created without a location; "
+        "empty: buckets in the data directory.",
+    )
+    properties: dict[str, str] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Properties of the object stores (endpoint, region, credentials) of all buckets, "
+        "over which a bucket can have its own.",
+    )
+    credentials: dict[str, dict[str, str]] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Properties by a name that buckets refer to, NAME -> properties; never stored, shown or logged.",
+    )
+
+    @field_validator("credentials")
+    @classmethod
+    def _names(cls, value: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+        for name in value:
+            if not _CREDENTIALS_NAME.fullmatch(name):
+                raise ValueError("names of credentials are of a-z, 0-9, - and _, at most 64")
+        return value

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import BaseModel, Field, SecretStr, TypeAdapter, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from catalog_server.limits import Group, LimitSettings, ReportSettings
+from catalog_server.limits import Group, LimitSettings, ReportSettings, StorageSettings
 
 ENV_PREFIX = "FRAZIL_"
 NESTED = "__"
@@ -97,26 +97,6 @@ class DatabaseSettings(Group):
     )
     statement_timeout_seconds: float = Field(
         30.0, gt=0, description="PostgreSQL: how long one statement may take before it is cancelled."
-    )
-
-
-class StorageSettings(Group):
-    """Where tables lie."""
-
-    default_bucket: str = Field(
-        "default", description="Table bucket made at the first start, and used when a client names none."
-    )
-    default_bucket_location: str = Field(
-        "",
-        description="Location of the default bucket when it is made; empty: warehouse in the data directory.",
-    )
-    buckets_location: str = Field(
-        "",
-        description="Place below which buckets lie that are created without a location; "
-        "empty: buckets in the data directory.",
-    )
-    properties: dict[str, str] = Field(
-        default_factory=dict, description="Properties of the object stores (endpoint, region, credentials)."
     )
 
 
@@ -387,7 +367,7 @@ def _flatten(document: Mapping[str, Any], known: Mapping[str, Any]) -> Iterator[
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:
-    maps: dict[str, tuple[dict[str, str], str]] = {}
+    maps: dict[str, tuple[dict[str, Any], str]] = {}
     for variable, text in sorted(environ.items()):
         upper = variable.upper()
         if not upper.startswith(ENV_PREFIX) or upper.startswith(FOREIGN_ENV_PREFIXES):
@@ -400,10 +380,23 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Any, st
             maps.setdefault("storage.properties", ({}, variable))[0][key] = text
         elif name == "storage.properties":
             maps.setdefault(name, ({}, variable))[0].update(_texts(text, variable))
+        elif name.startswith("storage.credentials"):
+            _add_credentials(maps.setdefault("storage.credentials", ({}, variable))[0], variable, text)
         else:
             yield name, text, variable
     for name, (mapping, variable) in maps.items():
         yield name, mapping, variable
+
+
+def _add_credentials(known: dict[str, dict[str, str]], variable: str, text: str) -> None:
+    """Of FRAZIL_STORAGE__CREDENTIALS__NAME, a JSON object, or …__NAME__KEY, one of its properties."""
+    path = variable[len(ENV_PREFIX) :].split(NESTED, 3)
+    if len(path) < 3:
+        raise SettingsError(
+            f"environment variable {variable}: write {variable}__NAME, a JSON object of texts, for each NAME"
+        )
+    named = known.setdefault(path[2].lower(), {})
+    named.update(_texts(text, variable) if len(path) == 3 else {path[3]: text})
 
 
 def _texts(text: str, variable: str) -> dict[str, str]:

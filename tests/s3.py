@@ -23,6 +23,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 KEY, SECRET = "frazil-tests", "not/a+secret=at-all"
+_ADMIN_KEY, _ADMIN_SECRET = "frazil-admin", "makes/buckets"
 READER_KEY, READER_SECRET = "frazil-reader", "may/only+read"
 _START_SECONDS = 60.0
 _OPTIONS = ("s3.port", "s3.port.iceberg", "master.port", "volume.port", "filer.port", "admin.port")
@@ -51,13 +52,13 @@ class S3Server:
         return {**self.storage, **self.credentials}
 
     def client(self) -> Any:
-        """A boto3 client of its own."""
+        """A boto3 client that may do anything."""
         return boto3.client(
             "s3",
             endpoint_url=self.endpoint,
             region_name="us-east-1",
-            aws_access_key_id=KEY,
-            aws_secret_access_key=SECRET,
+            aws_access_key_id=_ADMIN_KEY,
+            aws_secret_access_key=_ADMIN_SECRET,
             config=Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}),
         )
 
@@ -167,7 +168,9 @@ def _identity(name: str, key: str, secret: str, *actions: str) -> Mapping[str, A
 
 _IDENTITIES = {
     "identities": [
-        _identity("tests", KEY, SECRET, "Admin", "Read", "Write", "List", "Tagging"),
+        _identity("admin", _ADMIN_KEY, _ADMIN_SECRET, "Admin", "Read", "Write", "List", "Tagging"),
+        # A write of an administrator makes the bucket that it names.
+        _identity("tests", KEY, SECRET, "Read", "Write", "List", "Tagging"),
         _identity("reader", READER_KEY, READER_SECRET, "Read", "List"),
     ]
 }

@@ -1,7 +1,8 @@
 """Places of tables on a local disk: the directories that engines expect, and no symbolic link on the way to them."""
 
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from table_format.errors import Invalid
 from table_format.ident import strip_slash
@@ -33,6 +34,24 @@ def refuse_links(bucket_location: str, places: Iterable[str]) -> None:
 def is_missing(location: str) -> bool:
     """Whether the location is a directory of the local disk that is not there."""
     return location.startswith("file:") and not os.path.isdir(local_path(location))
+
+
+def missing_directories(location: str) -> list[str]:
+    """The directories that would have to be made to write at the location, the outermost first."""
+    missing: list[str] = []
+    if location.startswith("file:"):
+        directory = os.path.normpath(local_path(location))
+        while not os.path.isdir(directory) and directory != "/":
+            missing.append(directory)
+            directory = os.path.dirname(directory)
+    return missing[::-1]
+
+
+def remove_empty(directories: Sequence[str]) -> None:
+    """Remove those of the nested directories, given outermost first, that are there and empty."""
+    for directory in reversed(directories):
+        with contextlib.suppress(OSError):
+            os.rmdir(directory)
 
 
 def make_table_directories(location: str) -> None:

@@ -5,7 +5,9 @@ in a thread would hold up requests for as long as it takes.
 """
 
 import asyncio
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from typing import TypeAlias
 
 import structlog
 
@@ -18,6 +20,9 @@ from table_format.errors import Internal, Unavailable
 
 _log = structlog.get_logger(__name__)
 
+PoolAndWay: TypeAlias = tuple[PlanPool, Callable[[str], Mapping[str, str]]]
+"""Processes, and by which properties they reach a place; the database may be asked for that, so in a thread."""
+
 _MOST_IN_THREADS = 2  # each takes turns with the event loop
 
 
@@ -28,13 +33,14 @@ class PlanPlaces:
         self,
         planner: Planner,
         threads: Executor,
-        pool: PlanPool | None,
+        pool: PoolAndWay | None,
         clock: Clock,
         *,
         thread_files: int,
         queue: int,
     ) -> None:
-        self._planner, self._threads, self._pool = planner, threads, pool
+        self._planner, self._threads = planner, threads
+        self._pool = pool
         self._clock = clock
         self._thread_files = thread_files
         self._slots = asyncio.Semaphore(_MOST_IN_THREADS)
@@ -53,7 +59,7 @@ class PlanPlaces:
         if self._pool is None or small:
             place, work = "thread", self._in_thread(job)
         else:
-            place, work = "process", self._pool.run(job)
+            place, work = "process", self._in_process(*self._pool, job)
         try:
             return await work
         except PlanningCrashed as error:
@@ -67,7 +73,16 @@ class PlanPlaces:
     async def close(self) -> None:
         """End the processes."""
         if self._pool is not None:
-            await self._pool.close()
+            await self._pool[0].close()
+
+    async def _in_process(
+        self, pool: PlanPool, properties_for: Callable[[str], Mapping[str, str]], job: PlanJob
+    ) -> Outcome:
+        properties: Mapping[str, str] = {}
+        if job.within is not None:
+            loop = asyncio.get_running_loop()
+            properties = await loop.run_in_executor(self._threads, properties_for, job.within)
+        return await pool.run(job, properties)
 
     async def _in_thread(self, job: PlanJob) -> Outcome:
         if self._in_threads >= self._most:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from catalog_server.services.plan_process import LENGTHS, ProcessGone, frame, job_frame, outcome_of
+from catalog_server.services.plan_process import LENGTHS, ProcessGone, job_frame, outcome_of
 from catalog_server.services.plan_work import Outcome, PlanJob
 from catalog_server.telemetry import PLANNING_PROCESSES
 from table_format.errors import Unavailable
@@ -37,16 +37,15 @@ class PoolLimits:
 class PlanPool:
     """The planning processes of one API process. Used on the event loop only."""
 
-    def __init__(self, properties: Mapping[str, str], limits: PoolLimits) -> None:
-        self._properties = dict(properties)
+    def __init__(self, limits: PoolLimits) -> None:
         self._limits = limits
         self._slots = asyncio.Semaphore(limits.processes)
         self._admitted = 0
         self._idle: list[_Process] = []
         self._ending: asyncio.TimerHandle | None = None
 
-    async def run(self, job: PlanJob) -> Outcome:
-        """Run one job.
+    async def run(self, job: PlanJob, properties: Mapping[str, str]) -> Outcome:
+        """Run one job; its files are reached by those properties.
 
         Raises:
             Unavailable: too many wait, the process died, or it took too long.
@@ -59,7 +58,7 @@ class PlanPool:
         self._admitted += 1
         try:
             async with self._slots:
-                return await self._run(job)
+                return await self._run(job_frame(job, properties))
         finally:
             self._admitted -= 1
 
@@ -69,21 +68,21 @@ class PlanPool:
             self._ending.cancel()
         await asyncio.gather(*(process.end() for process in self._take_idle()))
 
-    async def _run(self, job: PlanJob) -> Outcome:
+    async def _run(self, message: bytes) -> Outcome:
         process = self._kept()
         if process is not None:
             # One that was kept may have been killed since (out of memory, say): that is not this job's fault.
             with contextlib.suppress(ProcessGone):
-                return await self._ask(process, job)
+                return await self._ask(process, message)
         try:
-            return await self._ask(await _Process.start(self._properties), job)
+            return await self._ask(await _Process.start(), message)
         except ProcessGone:
             raise Unavailable("the planning process ended before it answered; try again") from None
 
-    async def _ask(self, process: "_Process", job: PlanJob) -> Outcome:
+    async def _ask(self, process: "_Process", message: bytes) -> Outcome:
         try:
             async with asyncio.timeout(self._limits.timeout_seconds):
-                head, body = await process.ask(job_frame(job))
+                head, body = await process.ask(message)
         except TimeoutError:
             await process.kill()
             raise Unavailable(
@@ -133,8 +132,8 @@ class _Process:
         self._watch = asyncio.get_running_loop().create_task(self._until_end())
 
     @classmethod
-    async def start(cls, properties: Mapping[str, str]) -> "_Process":
-        started = cls(
+    async def start(cls) -> "_Process":
+        return cls(
             await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
@@ -143,8 +142,6 @@ class _Process:
                 stdout=asyncio.subprocess.PIPE,
             )
         )
-        started._send(frame({"properties": dict(properties)}))
-        return started
 
     @property
     def pid(self) -> int:

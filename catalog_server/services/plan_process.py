@@ -9,6 +9,7 @@ import signal
 import struct
 import sys
 import traceback
+from collections.abc import Mapping
 from typing import BinaryIO
 
 from catalog_server.services.plan_work import Outcome, PlanJob, Planner
@@ -37,9 +38,10 @@ def frame(head: JsonObject, body: bytes = b"") -> bytes:
     return LENGTHS.pack(len(text), len(body)) + text + body
 
 
-def job_frame(job: PlanJob) -> bytes:
-    """A job as a message."""
+def job_frame(job: PlanJob, properties: Mapping[str, str]) -> bytes:
+    """A job as a message, with the properties (secrets included) by which its files are reached."""
     head = {
+        "properties": dict(properties),
         "request": job.request,
         "page": job.page,
         "page_files": job.page_files,
@@ -68,12 +70,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then closes our input
     os.nice(_NICENESS)
     source, sink = sys.stdin.buffer, sys.stdout.buffer
-    first = _read(source)
-    if first is None:
-        return
-    properties = first[0]["properties"]
+    properties: dict[str, str] = {}
     planner = Planner(lambda location: resolve.store_for(location, properties), keep=_SCANS_KEPT)
     while (message := _read(source)) is not None:
+        properties.clear()
+        properties.update(message[0]["properties"])
         sink.write(_answer(planner, *message))
         sink.flush()
 

@@ -128,17 +128,27 @@ def check_plain(location: str, properties: Mapping[str, str]) -> None:
     Raises:
         Invalid: one is not; the message never holds a value that may be secret.
     """
+    refuse_secrets(properties)
+    for name in properties:
+        if name not in PLAIN:
+            near = difflib.get_close_matches(name, sorted(PLAIN), n=1, cutoff=0.0)[0]
+            raise Invalid(f"unknown storage property {name!r}; the nearest one is {near}")
+    check_endpoint(properties.get("s3.client-endpoint"), "s3.client-endpoint")
+    read_settings(location, properties)
+
+
+def refuse_secrets(properties: Mapping[str, str]) -> None:
+    """Check that no property is a secret, whatever store it is for.
+
+    Raises:
+        Invalid: one is, or looks it by its name.
+    """
     for name in properties:
         if name in SECRET or _LOOKS_SECRET.search(name):
             raise Invalid(
                 f"storage property {name!r} is a secret and is not stored with a bucket: put it into the setting "
                 "storage.credentials.NAME, and give the bucket credentials NAME"
             )
-        if name not in PLAIN:
-            near = difflib.get_close_matches(name, sorted(PLAIN), n=1, cutoff=0.0)[0]
-            raise Invalid(f"unknown storage property {name!r}; the nearest one is {near}")
-    check_endpoint(properties.get("s3.client-endpoint"), "s3.client-endpoint")
-    read_settings(location, properties)
 
 
 def for_clients(properties: Mapping[str, str]) -> dict[str, str]:
