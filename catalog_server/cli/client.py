@@ -1,10 +1,10 @@
 """The management API as the commands use it, and names as people type them."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 from urllib.parse import quote
 
 import requests
@@ -22,6 +22,7 @@ _TIMEOUT_SECONDS = (5.0, 60.0)
 Url = Annotated[
     str, typer.Option("--url", envvar=URL_VARIABLE, help="Address of the server.", show_default=True)
 ]
+QueryValue: TypeAlias = "str | Sequence[str] | None"
 Json = Annotated[bool, typer.Option("--json", help="Print the server's answer as JSON.")]
 
 
@@ -58,7 +59,7 @@ class ManagementClient:
         self._base = url.rstrip("/")
         self._session = requests.Session()
 
-    def get(self, path: str, query: Mapping[str, str | None] | None = None) -> JsonObject:
+    def get(self, path: str, query: Mapping[str, QueryValue] | None = None) -> JsonObject:
         """The document at a path."""
         return self.send("GET", path, query=query).document
 
@@ -73,7 +74,7 @@ class ManagementClient:
         path: str,
         *,
         body: JsonObject | None = None,
-        query: Mapping[str, str | None] | None = None,
+        query: Mapping[str, QueryValue] | None = None,
         if_match: str | None = None,
     ) -> Answer:
         """One request.
@@ -85,7 +86,7 @@ class ManagementClient:
         return self._answer(self._request(method, path, body=body, query=query, headers=headers))
 
     def pages(
-        self, path: str, member: str, query: Mapping[str, str | None] | None = None
+        self, path: str, member: str, query: Mapping[str, QueryValue] | None = None
     ) -> Iterator[JsonObject]:
         """The documents that hold the pages of a listing under `member`, one after the other, flattened."""
         token: str | None = None
@@ -102,7 +103,7 @@ class ManagementClient:
         path: str,
         *,
         body: JsonObject | None = None,
-        query: Mapping[str, str | None] | None = None,
+        query: Mapping[str, QueryValue] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> requests.Response:
         parameters = {name: value for name, value in (query or {}).items() if value is not None}
