@@ -74,8 +74,9 @@ fmt: $(STAMP) ## format and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-openapi: $(STAMP) ## write openapi/*.json from the code
+openapi: $(STAMP) ## write openapi/*.json and docs/cli.md from the code
 	@$(BIN)/frazil openapi export openapi
+	@$(BIN)/python -m catalog_server.cli.reference docs/cli.md
 
 bench: $(STAMP) ## the benchmarks, beside a peer in the same run
 	@for script in benchmarks/bench_*.py; do $(BIN)/python -m benchmarks.$$(basename $$script .py) || exit 1; done

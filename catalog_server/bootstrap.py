@@ -23,6 +23,7 @@ from catalog_server.services.drops import DropService
 from catalog_server.services.figures import FigureService
 from catalog_server.services.idempotency import IdempotencyService
 from catalog_server.services.job_context import DatabaseJobContext, DatabaseUnreferencedLog
+from catalog_server.services.job_figures import JobFigures
 from catalog_server.services.jobs import JobLimits, JobService
 from catalog_server.services.locations import check_text, three_slashes
 from catalog_server.services.metadata_files import MetadataFiles
@@ -91,6 +92,7 @@ class Platform:
     turns: Turns
     policies: PolicyService
     jobs: JobService
+    job_figures: JobFigures
     idempotency: IdempotencyService
     reports: ReportService
 
@@ -283,6 +285,7 @@ def build(
         turns=turns,
         policies=policies,
         jobs=JobService(database, clock, policies, _job_limits(settings)),
+        job_figures=JobFigures(database, clock),
         idempotency=IdempotencyService(database, clock, lifetime_ms=limits.idempotency_minutes * _MINUTE_MS),
         reports=ReportService(database, tables, clock, _report_limits(settings)),
     )

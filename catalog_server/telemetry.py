@@ -87,6 +87,25 @@ METRICS_REPORTS = Counter(
     ("outcome",),
     registry=REGISTRY,
 )
+JOBS = Gauge(
+    "frazil_maintenance_jobs",
+    "Maintenance jobs in the database by kind and state.",
+    ("kind", "state"),
+    registry=REGISTRY,
+)
+JOBS_WAITING_SECONDS = Gauge(
+    "frazil_maintenance_queue_age_seconds",
+    "How long the maintenance job of a kind that waits longest could have run already; 0 when none waits.",
+    ("kind",),
+    registry=REGISTRY,
+)
+JOB_SECONDS = Histogram(
+    "frazil_maintenance_job_seconds",
+    "Time of the last attempt of maintenance jobs that ended, by kind and how: done, failed or cancelled.",
+    ("kind", "state"),
+    buckets=(0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0),
+    registry=REGISTRY,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +130,9 @@ METRICS: tuple[Metric, ...] = (
     Metric("frazil_plans_total", "counter", ("outcome",), "Scan plans by outcome."),
     Metric("frazil_plan_seconds", "histogram", ("place",), "Time per scan plan or page of one."),
     Metric("frazil_planning_processes", "gauge", (), "Planning processes that run now."),
+    Metric("frazil_maintenance_jobs", "gauge", ("kind", "state"), "Maintenance jobs by kind and state."),
+    Metric("frazil_maintenance_queue_age_seconds", "gauge", ("kind",), "Age of the longest waiting job."),
+    Metric("frazil_maintenance_job_seconds", "histogram", ("kind", "state"), "Time per job that ended."),
     Metric("frazil_metrics_reports_total", "counter", ("outcome",), "Clients' metrics reports by outcome."),
 )
 """Every metric by its public name; a test holds this list and the registry together."""

@@ -46,6 +46,7 @@ def routes(platform: Platform) -> list[Route]:
         return _state(200, "ready")
 
     async def metrics(_: Request) -> Response:
+        await platform.job_figures.refresh()
         return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
 
     async def start_page(request: Request) -> Response:

@@ -352,8 +352,9 @@ def _print_job(job: JsonObject, *, with_plan: bool) -> None:
 
 
 def _print_figures(figures: JsonObject) -> None:
-    if figures:
-        print_table("Figures", ["what", "value"], [[name, _figure(value)] for name, value in figures.items() if value != []])
+    rows = [[name, _figure(value)] for name, value in figures.items() if value != []]
+    if rows:
+        print_table("Figures", ["what", "value"], rows)
 
 
 def _figure(value: object) -> object:

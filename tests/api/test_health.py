@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from maintenance.ports import JobKind
 from table_format.errors import Unavailable
-from tests.api.iceberg_client import Http, in_process
+from tests.api.iceberg_client import Catalog, Http, in_process, segment
+from tests.fakes.clock import ManualClock
 
 
 def test_probes(http: Http) -> None:
@@ -35,6 +37,37 @@ def test_metrics_count_requests(http: Http) -> None:
     http.get("/iceberg/v1/config")
     text = http.get("/metrics").text
     assert 'frazil_requests_total{door="iceberg",method="GET",status="200"}' in text
+
+
+def test_metrics_tell_of_jobs(tmp_path: Path) -> None:
+    clock = ManualClock()
+    compaction = 'frazil_maintenance_jobs{kind="icebergCompaction",state="%s"}'
+    with in_process(tmp_path, clock=clock) as (client, platform):
+
+        def told(name: str) -> float:
+            line = next(one for one in client.get("/metrics").text.splitlines() if one.startswith(name))
+            return float(line.rpartition(" ")[2])
+
+        levels, _ = Catalog(client).new_table()
+        table = f"/api/v1/buckets/default/namespaces/{segment(*levels)}/tables/t"
+        client.post(f"{table}/jobs", json={"kind": "icebergCompaction"})
+        assert (told(compaction % "queued"), told(compaction % "done")) == (1, 0)
+        clock.advance(7)
+        assert told('frazil_maintenance_queue_age_seconds{kind="icebergCompaction"}') == 7
+        took = 'frazil_maintenance_job_seconds_sum{kind="icebergCompaction",state="done"}'
+        count = 'frazil_maintenance_job_seconds_count{kind="icebergCompaction",state="done"}'
+
+        async def run() -> None:
+            job = await platform.jobs.claim("w", list(JobKind), 60_000)
+            assert job is not None
+            clock.advance(20)
+            await platform.jobs.finish(job.id, "w", {"outcome": "done"}, None)
+
+        client.portal.call(run)
+        assert (told(compaction % "queued"), told(compaction % "done")) == (0, 1)
+        assert (told(took), told(count)) == (20, 1)
+        clock.advance(10)
+        assert told(count) == 1  # told once, however often it is asked
 
 
 @pytest.mark.in_process

@@ -8,7 +8,7 @@ import typer.main
 from typer.core import TyperCommand, TyperGroup
 
 from catalog_server import settings, telemetry
-from catalog_server.cli import build_app
+from catalog_server.cli import build_app, reference
 from ingest_plugin.keys import OFFERED
 from maintenance import setting_rules
 from maintenance.policies import PolicyType
@@ -72,6 +72,11 @@ def test_command_is_documented_and_explains_itself(line: str, command: TyperComm
     pages = "\n".join(path.read_text() for path in [README, *DOCS.glob("*.md")])
     assert line in pages
     assert command.help
+
+
+def test_the_page_of_all_commands_is_up_to_date() -> None:
+    """Renew it with: make openapi"""
+    assert (DOCS / "cli.md").read_text() == reference.page()
 
 
 def test_links_between_pages_lead_somewhere() -> None:
