@@ -1,12 +1,14 @@
 """The door of the S3 Tables API: paths told apart before they are decoded, errors in AWS's form, bodies bounded."""
 
+import gzip
+from pathlib import Path
 from urllib.parse import quote
 
 import httpx
 import pytest
 
 from catalog_server.api.s3tables.errors import UNKNOWN_OPERATION
-from tests.api.iceberg_client import Http
+from tests.api.iceberg_client import Catalog, Http, in_process
 
 HOME = "arn:aws:s3tables:us-east-1:000000000000:bucket/"
 DEFAULT = quote(HOME + "default", safe="")
@@ -96,3 +98,129 @@ def test_every_answer_has_a_request_id(http: Http) -> None:
 def test_a_signature_is_not_looked_at(http: Http, value: str) -> None:
     answer = http.get(f"/s3tables/buckets/{DEFAULT}", headers={"Authorization": value})
     assert answer.status_code == 200
+
+
+WORDS = ("policy", "maintenance", "table", "rename", "encryption", "buckets", "tag")
+
+
+@pytest.mark.parametrize("arn", [DEFAULT, HOME + "default"], ids=["encoded", "raw"])
+def test_words_of_paths_can_be_names(http: Http, catalog: Catalog, arn: str) -> None:
+    """A name is told from a word by its place alone, however the ARN before it is written."""
+    for word in WORDS:
+        made = http.put(f"/s3tables/namespaces/{arn}", json={"namespace": [word]})
+        assert made.status_code in (200, 409), made.text  # the second time it is there
+        if made.status_code == 200:
+            assert catalog.create((word,), word).status_code == 200
+        found = http.get(f"/s3tables/namespaces/{arn}/{word}")
+        assert found.json()["namespace"] == [word]
+        policy = {"resourcePolicy": f'{{"Statement": [], "Id": "{word}"}}'}
+        put = http.put(f"/s3tables/tables/{arn}/{word}/{word}/policy", json=policy)
+        assert (put.status_code, put.content) == (200, b"")
+        assert http.get(f"/s3tables/tables/{arn}/{word}/{word}/policy").json() == policy
+
+
+def test_the_arn_of_a_table_is_read_with_its_slashes_as_they_are(http: Http, catalog: Catalog) -> None:
+    _, loaded = catalog.new_table()
+    arn = f"{HOME}default/table/{loaded['metadata']['table-uuid']}"
+    for number, written in enumerate((arn, quote(arn, safe=""), arn.replace("/", "%2F", 1))):
+        tagged = http.post(f"/s3tables/tag/{written}", json={"tags": {f"k{number}": ""}})
+        assert (tagged.status_code, tagged.json()) == (200, {})
+    assert http.get(f"/s3tables/tag/{arn}").json() == {"tags": {"k0": "", "k1": "", "k2": ""}}
+    assert http.get(f"/s3tables/tag/{HOME}default").json() == {"tags": {}}
+
+
+def test_a_namespace_called_table_is_no_part_of_an_arn(http: Http) -> None:
+    """`…/bucket/default/table/x` in a path to a namespace names a table `x` nowhere but under /tag."""
+    assert_refused(http.get(f"/s3tables/namespaces/{HOME}default/table/x"), 404, UNKNOWN_OPERATION)
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"", "the body is empty"),
+        (b"{", "not valid JSON"),
+        (b"[]", "must be a JSON object"),
+        (b'{"namespace": ["x"], "Namespace": ["x"]}', "Value 'Namespace' at 'body'"),
+        (b'{"namespace": null}', "Value null at 'namespace'"),
+        (b'{"namespace": "x"}', "be an array"),
+        (b'{"namespace": [1]}', "Value '1' at 'namespace.1.member'"),
+        (b'{"namespace": ["\\ud800"]}', "not valid JSON"),
+        (b"\xff", "not valid JSON"),
+    ],
+)
+def test_a_body_is_read_strictly(http: Http, body: bytes, text: str) -> None:
+    answer = http.put(f"/s3tables/namespaces/{DEFAULT}", content=body)
+    assert text in assert_refused(answer, 400, "BadRequestException")
+
+
+def test_a_body_may_come_as_gzip(http: Http) -> None:
+    body = gzip.compress(b'{"namespace": ["packed"]}')
+    headers = {"Content-Encoding": "gzip"}
+    assert http.put(f"/s3tables/namespaces/{DEFAULT}", content=body, headers=headers).json()["namespace"] == [
+        "packed"
+    ]
+    headers = {"Content-Encoding": "br"}
+    refused = http.put(f"/s3tables/namespaces/{DEFAULT}", content=body, headers=headers)
+    assert "Content-Encoding" in assert_refused(refused, 400, "BadRequestException")
+
+
+@pytest.mark.in_process
+def test_bodies_are_bounded(tmp_path: Path) -> None:
+    with in_process(tmp_path, **{"limits.max_body_mb": 1, "limits.max_body_values": 1000}) as (http, _):
+        for body in (b" " * (1 << 20) + b"{}", b'{"tags": {' + b'"a": "b",' * 1001 + b'"a": "b"}}'):
+            answer = http.post(f"/s3tables/tag/{DEFAULT}", content=body)
+            assert "too large" in assert_refused(answer, 400, "BadRequestException")
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/buckets?maxBuckets=x", "Value 'x' at 'maxBuckets'"),
+        ("/buckets?maxBuckets=" + "9" * 400, "be a whole number"),
+        ("/buckets?prefix=%FF", "percent-encoded UTF-8"),
+        ("/buckets?prefix=%00", "zero byte"),
+        ("/buckets?" + "&".join(f"a{n}=1" for n in range(300)), "at most 200 parameters"),
+        (f"/tag/{DEFAULT}", "Value null at 'tagKeys'"),
+    ],
+)
+def test_a_query_is_read_strictly(http: Http, path: str, text: str) -> None:
+    verb = "DELETE" if path.startswith("/tag") else "GET"
+    answer = http.request(verb, httpx.URL(f"/s3tables{path}"))
+    assert text in assert_refused(answer, 400, "BadRequestException")
+
+
+def test_a_parameter_that_nobody_knows_is_passed_over(http: Http) -> None:
+    assert http.get("/s3tables/buckets?x-id=ListTableBuckets&maxBuckets=1").status_code == 200
+
+
+@pytest.mark.in_process
+def test_a_database_that_is_away_is_a_500_that_can_be_tried_again(tmp_path: Path) -> None:
+    with in_process(tmp_path) as (http, platform):
+        http.portal.call(platform.database.close)
+        (tmp_path / "data" / "frazil.db").unlink()
+        (tmp_path / "data" / "frazil.db").mkdir()
+        answer = http.get(f"/s3tables/buckets/{DEFAULT}")
+        assert_refused(answer, 500, "InternalServerErrorException")
+
+
+@pytest.mark.in_process
+def test_another_region_and_account_are_the_settings(tmp_path: Path) -> None:
+    wanted = {"s3tables.region": "eu-north-1", "s3tables.account_id": "123456789012"}
+    with in_process(tmp_path, **wanted) as (http, _):
+        arn = "arn:aws:s3tables:eu-north-1:123456789012:bucket/default"
+        found = http.get(f"/s3tables/buckets/{quote(arn, safe='')}").json()
+        assert (found["arn"], found["ownerAccountId"]) == (arn, "123456789012")
+        assert_refused(http.get(f"/s3tables/buckets/{DEFAULT}"), 404, "NotFoundException")
+
+
+@pytest.mark.in_process
+def test_an_error_nobody_expected_is_awss_500(tmp_path: Path) -> None:
+    def broken(_: object) -> object:
+        raise RuntimeError("a fault of ours")
+
+    with in_process(tmp_path) as (http, platform):
+        object.__setattr__(platform.buckets, "get", broken)
+        answer = http.get(f"/s3tables/buckets/{DEFAULT}")
+        message = assert_refused(answer, 500, "InternalServerErrorException")
+        assert answer.headers["x-amzn-requestid"] in message
+        assert "a fault of ours" not in message
