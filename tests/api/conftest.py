@@ -28,6 +28,7 @@ _EVERYWHERE = {
     "test_iceberg_namespaces",
     "test_iceberg_tables",
     "test_iceberg_views",
+    "test_s3tables_concurrency",
 }
 
 
