@@ -234,7 +234,6 @@ def build(
     """
     clock, ids = clock or SystemClock(), ids or SystemIds()
     limits = settings.limits
-
     database = choose(settings)
     threads = ThreadPoolExecutor(_STORAGE_THREADS, thread_name_prefix="storage")
     installation = Installation(settings.storage.properties, settings.storage.credentials)
@@ -246,6 +245,7 @@ def build(
     commits = CommitService(database, documents, stores, (clock, ids), threads, commit_limits, turns)
     files = MetadataFiles(stores, ids, threads, max_bytes=limits.max_metadata_bytes)
     policies = PolicyService(database, documents, clock, allow_unsafe=settings.maintenance.allow_unsafe)
+    places = _plan_places(settings, stores, threads, clock)
     kept_ms = int(settings.drops.keep_days * _DAY_MS)
     tables = TableService(database, documents, commits, (clock, ids), kept_ms=kept_ms)
     return Platform(
@@ -273,14 +273,7 @@ def build(
         statistics=StatisticsService(stores, threads, clock),
         drops=DropService(database, documents, clock),
         views=ViewService(database, documents, commits, files, (clock, ids), commit_limits),
-        plans=PlanService(
-            database,
-            tables,
-            _plan_places(settings, stores, threads, clock),
-            threads,
-            (clock, ids),
-            _plan_limits(settings),
-        ),
+        plans=PlanService(database, tables, places, threads, (clock, ids), _plan_limits(settings)),
         commits=commits,
         turns=turns,
         policies=policies,
