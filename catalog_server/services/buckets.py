@@ -4,6 +4,7 @@ What is decided on (a name that is free, a place that is, a bucket that is empty
 acts on it, and every write has the database to itself: so no half state, in any number of processes.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,7 +22,8 @@ from catalog_server.store.engine import Database
 from maintenance.ports import JobKind
 from table_format.clock import Clock
 from table_format.errors import AlreadyExists, BucketNotEmpty, Forbidden, VersionConflict
-from table_format.ident import contains, join, strip_slash
+from table_format.ident import join, strip_slash
+from table_format.io.local import local_path
 from table_format.jsontypes import JsonObject
 
 
@@ -101,9 +103,12 @@ class BucketService:
         self._check(given)
         at = strip_slash(locations.three_slashes(location or join(self._root, name)))
         locations.check_text(at)
+        if at.startswith("file:"):
+            local_path(at)
         birth = _Birth(
             name=name,
             location=at,
+            real=await asyncio.to_thread(local_places.real_place, at),
             options=given,
             tags=dict(tags or {}),
             settings=dict(settings or {}),
@@ -168,6 +173,7 @@ def _without_directory(connection: Connection, fresh: str) -> Sequence[BucketRow
 class _Birth:
     name: str
     location: str
+    real: str
     options: BucketSettings
     tags: dict[str, str]
     settings: dict[str, JsonObject]
@@ -175,8 +181,12 @@ class _Birth:
 
 def _create(connection: Connection, birth: _Birth, now_ms: int) -> BucketRow:
     for other in rows.page(connection, None, None):
-        overlap = contains(other.location, birth.location) or contains(birth.location, other.location)
-        if other.name != birth.name and overlap:
+        overlaps = locations.overlap(other.location, birth.location) or (
+            # Links are not in texts; the other's place is looked up here, where no third one can come between.
+            birth.real.startswith("file:")
+            and locations.overlap(local_places.real_place(other.location), birth.real)
+        )
+        if other.name != birth.name and overlaps:
             raise AlreadyExists(f"Location {birth.location} overlaps that of table bucket {other.name}")
     given = birth.options
     row = rows.create(

@@ -31,6 +31,13 @@ def refuse_links(bucket_location: str, places: Iterable[str]) -> None:
         plain.add(parent)
 
 
+def real_place(location: str) -> str:
+    """Where a place on a local disk really is, links followed as they are now; any other place as it is."""
+    if not location.startswith("file:///"):
+        return location
+    return f"file://{os.path.realpath(local_path(location))}"
+
+
 def is_missing(location: str) -> bool:
     """Whether the location is a directory of the local disk that is not there."""
     return location.startswith("file:") and not os.path.isdir(local_path(location))

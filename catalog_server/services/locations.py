@@ -6,6 +6,7 @@ Texts are checked as they are, never decoded or normalised: what two programs co
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import unquote
 
 from table_format.clock import Ids
 from table_format.errors import Invalid
@@ -58,6 +59,24 @@ def is_inside(outer: str, path: str) -> bool:
         and _ENCODED_DOT.search(path) is None
         and not _invisible(path)
     )
+
+
+def overlap(first: str, second: str) -> bool:
+    """Whether one place is, or is inside, the other as any program may read them.
+
+    Host names of either case are one, and so are escapes and what they stand for: rather refused than mistaken.
+    """
+    return contains(_read_freely(first), _read_freely(second)) or contains(
+        _read_freely(second), _read_freely(first)
+    )
+
+
+def _read_freely(location: str) -> str:
+    head, separator, rest = canonical(location).partition("://")
+    authority, slash, path = rest.partition("/")
+    while (decoded := unquote(path)) != path:
+        path = decoded
+    return f"{head}{separator}{authority.lower()}{slash}{path}"
 
 
 def check_metadata(bucket_location: str, metadata: TableMetadata) -> None:
