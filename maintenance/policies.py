@@ -213,6 +213,7 @@ def effective(kind: str, layers: Sequence[JsonObject], table_properties: Mapping
         "interval_seconds": int(values["intervalSeconds"]),
         "quiet_hours": quiet,
         "dry_run": bool(values["dryRun"]),
+        "max_concurrent_jobs": values.get("maxConcurrentJobs"),
         "notes": notes(wanted.value, table_properties),
     }
     if wanted is COMPACTION:

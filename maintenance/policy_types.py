@@ -21,6 +21,8 @@ class InForce:
     """When no run begins, unless a person asks for it."""
     dry_run: bool = False
     """Runs only plan and report."""
+    max_concurrent_jobs: int | None = None
+    """How many jobs of this kind run at the same time on all tables of the bucket; None: as the server allows."""
     notes: tuple[str, ...] = ()
     """What was not taken from table properties as it is written there."""
 

@@ -119,6 +119,7 @@ def _common(interval_seconds: int) -> dict[str, Rule]:
         "intervalSeconds": whole(1, 31 * DAY_S, interval_seconds),
         "quietHours": Rule(check=check_quiet_hours, bounds="a time zone and 1 to 20 windows"),
         "dryRun": Rule(check=_truth, bounds="true or false", default=False),
+        "maxConcurrentJobs": whole(1, 1000),
     }
 
 
@@ -160,6 +161,9 @@ SETTINGS: Final[Mapping[str, Mapping[str, Rule]]] = {
         **_common(DAY_S),
     },
 }
+
+BUCKETS_ONLY: Final = frozenset({"maxConcurrentJobs"})
+"""Settings that are about all tables of a bucket together."""
 
 TWINS: Final[Mapping[str, str]] = {
     name: other

@@ -14,7 +14,7 @@ from catalog_server.services import commit_unit, job_due, paging
 from catalog_server.services.job_status import KindStatus, kind_status
 from catalog_server.services.policies import PolicyService
 from catalog_server.services.principals import Principal
-from catalog_server.store import buckets, dropped, tables
+from catalog_server.store import buckets, dropped, policies, tables
 from catalog_server.store import job_listing as listing
 from catalog_server.store import jobs as rows
 from catalog_server.store.engine import Database
@@ -229,7 +229,12 @@ class JobService:
         """Take the next job that is due (with `dry_only` the next dry run), or None."""
         now_ms = self._clock.now_ms()
         wanted = [kind.value for kind in kinds]
-        rules = ClaimRules(dry_only=dry_only, total=self._limits.total, per_bucket=self._limits.per_bucket)
+        rules = ClaimRules(
+            dry_only=dry_only,
+            total=self._limits.total,
+            per_bucket=self._limits.per_bucket,
+            of_kinds={} if dry_only else await self._database.read(policies.most_at_once),
+        )
         unit = _claim_alone if rules.limited and not dry_only else _claim
         return await self._database.write(unit, owner, wanted, now_ms + lease_ms, now_ms, rules)
 

@@ -17,6 +17,7 @@ from catalog_server.store.tables import TableRow
 from maintenance import policies as rules
 from maintenance.policies import Policy, PolicyType
 from maintenance.records.plan import column_of
+from maintenance.setting_rules import BUCKETS_ONLY
 from table_format.clock import Clock
 from table_format.errors import Invalid, NotFound
 from table_format.ident import Namespace, TableIdent
@@ -98,7 +99,7 @@ class PolicyService:
         """Set a policy.
 
         Raises:
-            Invalid: the document is wrong, or can not hold for that table.
+            Invalid: the document is wrong, or can not hold at that scope.
             VersionConflict: the policy is not of version `if_version`.
             NotFound: there is no such scope.
         """
@@ -186,7 +187,12 @@ class PolicyService:
         ], properties
 
     async def _check_fits(self, scope: PolicyScope, kind: PolicyType, document: JsonObject) -> None:
-        """Refuse what could never act on a table, while whoever sets it is there to hear why."""
+        """Refuse what could never act there, while whoever sets it is there to hear why."""
+        too_wide = sorted(BUCKETS_ONLY.intersection(document["settings"]))
+        if too_wide and scope.namespace is not None:
+            raise Invalid(
+                f"setting {too_wide[0]} is about all tables of a bucket together: set it at the bucket"
+            )
         if kind is not PolicyType.RECORDS or scope.table is None or scope.namespace is None:
             return
         if document["status"] != "enabled":

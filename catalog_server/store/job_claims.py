@@ -28,11 +28,14 @@ class ClaimRules:
     """Most jobs that run at the same time on one bucket's tables."""
     of_buckets: Mapping[int, int] = field(default_factory=dict)
     """The same for some buckets by id, instead of `per_bucket`."""
+    of_kinds: Mapping[tuple[int, str], int] = field(default_factory=dict)
+    """Most jobs of one kind that run at the same time on one bucket's tables, by (bucket id, kind)."""
 
     @property
     def limited(self) -> bool:
         """Whether running jobs have to be counted; only a unit that has the database to itself counts right."""
-        return bool(self.total is not None or self.per_bucket is not None or self.of_buckets)
+        per_bucket = self.per_bucket is not None or self.of_buckets
+        return bool(self.total is not None or per_bucket or self.of_kinds)
 
 
 ANYTHING: Final = ClaimRules()
@@ -101,6 +104,13 @@ def _within(rules: ClaimRules) -> list[ColumnElement[bool]]:
     found: list[ColumnElement[bool]] = []
     if rules.total is not None:
         found.append(counted.scalar_subquery() < rules.total)
+    if rules.of_kinds:
+        alike = counted.where(running.c.bucket_id == jobs.c.bucket_id, running.c.kind == jobs.c.kind)
+        limits = [
+            (and_(jobs.c.bucket_id == bucket_id, jobs.c.kind == kind), most_alike)
+            for (bucket_id, kind), most_alike in sorted(rules.of_kinds.items())
+        ]
+        found.append(alike.correlate(jobs).scalar_subquery() < case(*limits, else_=_NO_LIMIT))
     if rules.per_bucket is None and not rules.of_buckets:
         return found
     beside = counted.where(running.c.bucket_id == jobs.c.bucket_id).correlate(jobs).scalar_subquery()

@@ -33,6 +33,20 @@ class PolicyKey:
     now_ms: int
 
 
+def most_at_once(connection: Connection) -> dict[tuple[int, str], int]:
+    """By (bucket id, policy type): how many jobs of that kind a bucket's policy lets run at the same time."""
+    found = connection.execute(
+        select(policies.c.scope_id, policies.c.policy_type, policies.c.document).where(
+            policies.c.scope == "bucket"
+        )
+    )
+    limits = {
+        (row.scope_id, row.policy_type): (row.document.get("settings") or {}).get("maxConcurrentJobs")
+        for row in found
+    }
+    return {key: most for key, most in limits.items() if most is not None}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeRow:
     """One change of a policy: what it was (None: not set) and became (None: taken away), by whom and when."""

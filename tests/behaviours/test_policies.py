@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from catalog_server.bootstrap import Platform
+from catalog_server.services.drops import DropFilter
 from catalog_server.services.handles import TableHandle
 from catalog_server.services.paging import PageRequest
 from catalog_server.services.policies import EffectivePolicy, PolicyScope
 from catalog_server.services.principals import ANONYMOUS, Principal
 from catalog_server.store import schema
+from maintenance.ports import JobKind
 from table_format.errors import (
     Invalid,
     NoSuchNamespace,
@@ -338,3 +340,47 @@ async def test_a_policy_decides_which_metadata_files_a_commit_keeps(
     await platform.policies.delete(ANONYMOUS, TABLE, SNAPSHOTS)
     await change(7)
     assert await left() == (2, 5)
+
+
+async def test_a_bucket_says_how_many_jobs_of_a_kind_run_at_once(
+    platform: Platform, table: TableHandle
+) -> None:
+    from tests.factories.platforms import create
+
+    names = [T, *(TableIdent.of("ns", f"t{n}") for n in range(2))]
+    for ident in names[1:]:
+        await create(platform, ident)
+    await put(platform, BUCKET, COMPACTION, maxConcurrentJobs=1)
+    for scope in (NAMESPACE, TABLE):
+        with pytest.raises(Invalid, match="about all tables of a bucket together: set it at the bucket"):
+            await put(platform, scope, COMPACTION, maxConcurrentJobs=1)
+    for ident in names:
+        await platform.jobs.request(ANONYMOUS, "default", ident, COMPACTION, dry_run=False)
+    await platform.jobs.request(ANONYMOUS, "default", names[1], SNAPSHOTS, dry_run=False)
+
+    async def claimed() -> tuple[str, TableIdent | None] | None:
+        job = await platform.jobs.claim("w", list(JobKind), 60_000)
+        return None if job is None else (job.kind, job.ident)
+
+    assert await claimed() == (COMPACTION, T)
+    assert await claimed() == (SNAPSHOTS, names[1])
+    assert await claimed() is None
+    await put(platform, BUCKET, COMPACTION, maxConcurrentJobs=2)
+    assert await claimed() == (COMPACTION, names[2])
+    assert await claimed() is None
+
+
+async def test_a_restored_table_has_its_policies_and_their_history_again(
+    platform: Platform, table: TableHandle
+) -> None:
+    from tests.factories.platforms import create
+
+    await put(platform, TABLE, COMPACTION, minInputFiles=9)
+    await platform.tables.drop(ANONYMOUS, "default", T)
+    await create(platform, T)
+    assert (await platform.policies.history(ANONYMOUS, TABLE, None, None)).items == []
+    await platform.tables.rename(ANONYMOUS, "default", T, TableIdent.of("ns", "u"))
+    (row,) = (await platform.drops.list(ANONYMOUS, "default", DropFilter(), None)).items
+    await platform.drops.undrop(ANONYMOUS, "default", row.resource_id)
+    assert (await effective(platform, COMPACTION)).settings["minInputFiles"] == 9
+    assert len((await platform.policies.history(ANONYMOUS, TABLE, None, None)).items) == 1

@@ -58,6 +58,7 @@ CASES = {
 for _kind in PolicyType:
     CASES[_kind, "intervalSeconds"] = (1, 2, "interval_seconds", 1, 2)
     CASES[_kind, "quietHours"] = (*QUIET_CASE[:2], "quiet_hours", *QUIET_CASE[2:])
+    CASES[_kind, "maxConcurrentJobs"] = (1, 2, "max_concurrent_jobs", 1, 2)
     CASES[_kind, "dryRun"] = (True, False, "dry_run", True, False)
 
 # property -> (its text, the setting it stands for, the value told)
@@ -87,7 +88,12 @@ def test_the_table_has_every_setting_and_no_other():
 
 def test_every_member_of_a_policy_in_force_is_decided_by_a_setting():
     decided = {member for _, _, member, _, _ in CASES.values()}
-    told = {field.name for field in fields(InForce)} - {"interval_seconds", "quiet_hours", "dry_run"}
+    told = {field.name for field in fields(InForce)} - {
+        "interval_seconds",
+        "quiet_hours",
+        "dry_run",
+        "max_concurrent_jobs",
+    }
     for kind in PolicyType:
         members = {field.name for field in fields(effective(kind, [], {}))}
         assert members - told <= decided
