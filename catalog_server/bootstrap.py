@@ -40,6 +40,8 @@ from catalog_server.services.resource_settings import ResourceSettingsService
 from catalog_server.services.statistics import StatisticsService
 from catalog_server.services.storage import Installation, Storage, takes_properties
 from catalog_server.services.stores import Stores
+from catalog_server.services.table_entries import TableEntryService
+from catalog_server.services.table_maintenance import TableMaintenanceService
 from catalog_server.services.tables import TableService
 from catalog_server.services.tags import TagService
 from catalog_server.services.turns import Turns
@@ -86,6 +88,8 @@ class Platform:
     tables: TableService
     drops: DropService
     statistics: StatisticsService
+    table_entries: TableEntryService
+    table_maintenance: TableMaintenanceService
     views: ViewService
     plans: PlanService
     commits: CommitService
@@ -272,6 +276,8 @@ def build(
         tables=tables,
         statistics=StatisticsService(stores, threads, clock),
         drops=DropService(database, documents, clock),
+        table_entries=TableEntryService(database, documents, commits, tables, (clock, ids)),
+        table_maintenance=TableMaintenanceService(database, documents),
         views=ViewService(database, documents, commits, files, (clock, ids), commit_limits),
         plans=PlanService(database, tables, places, threads, (clock, ids), _plan_limits(settings)),
         commits=commits,

@@ -9,6 +9,7 @@ which and what to do, and are written for the person who sent the request.
     │   ├── NoSuchWarehouse, NoSuchNamespace, NoSuchTable, NoSuchView, NoSuchFunction, NoSuchFile, NoSuchJob,
     │   │   NoSuchPlan, NoSuchPlanTask
     ├── AlreadyExists             ALREADY_EXISTS
+    │   └── NameTaken                                 a table or view has the name
     ├── NamespaceNotEmpty         CONFLICT
     ├── BucketNotEmpty            CONFLICT
     ├── JobInTheWay               CONFLICT
@@ -101,6 +102,10 @@ class AlreadyExists(TableFormatError):
     """The name to be created is taken."""
 
     kind = Kind.ALREADY_EXISTS
+
+
+class NameTaken(AlreadyExists):
+    """A table or view of that name is in the namespace."""
 
 
 class NamespaceNotEmpty(TableFormatError):

@@ -18,7 +18,7 @@ from maintenance.policies import PolicyType
 from maintenance.ports import JobKind
 from maintenance.triggers import TablePolicies
 from table_format.errors import Invalid
-from table_format.ident import TableIdent
+from table_format.ident import TableIdent, contains
 from table_format.jsontypes import JsonObject
 from table_format.metadata import jsontext, requirements, updates
 from table_format.metadata.document import TableMetadata
@@ -123,7 +123,7 @@ def plan(change: TableChange, current: Current, around: Surroundings) -> Planned
         metadata=metadata,
         new_places=new_places,
         new_files=new_files,
-        jobs=_wanted_jobs(current, metadata),
+        jobs=wanted_jobs(current, metadata),
     )
 
 
@@ -165,6 +165,20 @@ def obsolete_metadata_files(planned: Planned, new_location: str) -> list[str]:
         for path in trimmed
         if path not in kept and any(locations.is_inside(place, path) for place in own)
     ]
+
+
+def held_places(document: Document) -> tuple[str, ...]:
+    """The places that a table has from the moment on that it is made of metadata which is there already."""
+    held = locations.places(document.metadata)
+    if any(contains(place, document.location) for place in held):
+        return held
+    # The file may lie elsewhere: it must not be in another's place, whose clean-up would take it.
+    return (*held, document.location)
+
+
+def directories_elsewhere(document: Document) -> tuple[str, ...]:
+    """Where files that the metadata names lie outside those places."""
+    return tuple(locations.elsewhere(held_places(document), locations.embedded(document.metadata)))
 
 
 def _born(change: TableChange, around: Surroundings) -> TableMetadata:
@@ -210,7 +224,8 @@ def _has_snapshot_policy(current: Current) -> bool:
     return any(PolicyType.SNAPSHOTS.value in layer.documents for layer in current.layers)
 
 
-def _wanted_jobs(current: Current, metadata: TableMetadata) -> tuple[JobKind, ...]:
+def wanted_jobs(current: Current, metadata: TableMetadata) -> tuple[JobKind, ...]:
+    """The maintenance that a commit with this new metadata asks for."""
     snapshot = metadata.current_snapshot
     before = None if current.base is None else current.base.metadata
     if snapshot is None or (before is not None and snapshot["snapshot-id"] == before.current_snapshot_id):

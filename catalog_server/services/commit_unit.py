@@ -3,15 +3,17 @@
 Raising undoes all of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from sqlalchemy import Connection
 
 from catalog_server.services.commit_plan import Planned
-from catalog_server.store import jobs, places, pointers, tables
+from catalog_server.store import jobs, places, pointers, table_entries, tables
 from catalog_server.store.jobs import JobBirth
 from catalog_server.store.keys import key_of
+from catalog_server.store.table_entries import Beginning, TableEntry
 from catalog_server.store.tables import Birth, TableRow
 from catalog_server.store.units import row_locks
 from table_format.ident import TableIdent
@@ -27,6 +29,12 @@ class Part:
 
     planned: Planned
     new_location: str | None
+    onto: TableEntry | None = None
+    """The blank table that this metadata is the first of."""
+
+
+Also: TypeAlias = Callable[[Connection, str], None]
+"""What else to store with a table that is born, by its resource id, in the same transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +45,7 @@ class Unit:
     parts: Sequence[Part]
     now_ms: int
     job_attempts: int
+    also: Also | None = None
 
 
 def run(connection: Connection, unit: Unit) -> list[TableRow]:
@@ -52,6 +61,8 @@ def run(connection: Connection, unit: Unit) -> list[TableRow]:
         row = rows[part.planned.ident] = _point(connection, unit, part)
         for kind in part.planned.jobs:
             jobs.enqueue(connection, job_for(row, kind.value, "commit", unit.job_attempts), unit.now_ms)
+        if unit.also is not None:
+            unit.also(connection, row.resource_id)
     return [rows[part.planned.ident] for part in unit.parts]
 
 
@@ -126,6 +137,8 @@ def _insert(connection: Connection, unit: Unit, part: Part) -> TableRow:
     planned = part.planned
     if part.new_location is None or planned.metadata.uuid is None:
         raise LostRace  # a table that is born always has both
+    if part.onto is not None:
+        return _begin(connection, unit, part, part.onto)
     if tables.find(connection, unit.bucket_id, planned.ident) is not None:
         raise LostRace
     birth = Birth(
@@ -136,3 +149,17 @@ def _insert(connection: Connection, unit: Unit, part: Part) -> TableRow:
         metadata_location=part.new_location,
     )
     return tables.create(connection, unit.bucket_id, birth, unit.now_ms)
+
+
+def _begin(connection: Connection, unit: Unit, part: Part, blank: TableEntry) -> TableRow:
+    metadata = part.planned.metadata
+    beginning = Beginning(
+        entry=blank,
+        metadata_location=part.new_location or "",
+        table_uuid=(metadata.uuid or "").lower(),
+        location=metadata.location,
+        places=part.planned.new_places,
+    )
+    if not table_entries.begin(connection, beginning, unit.now_ms):
+        raise LostRace
+    return tables.require(connection, unit.bucket_id, blank.ident)

@@ -6,10 +6,10 @@ not happen; when that is unknown it stays.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import structlog
 
@@ -27,7 +27,7 @@ from catalog_server.services.metadata_files import MetadataFiles
 from catalog_server.services.principals import Principal
 from catalog_server.services.stores import Stores
 from catalog_server.services.turns import NOBODY, Turns
-from catalog_server.store import places, pointers, relations, tables
+from catalog_server.store import places, pointers, relations, table_entries, tables
 from catalog_server.store.engine import Database
 from catalog_server.store.namespaces import missing as missing_namespace
 from catalog_server.store.relations import Relation
@@ -41,7 +41,7 @@ from table_format.errors import (
     NoSuchWarehouse,
     TableFormatError,
 )
-from table_format.ident import TableIdent, contains
+from table_format.ident import TableIdent
 from table_format.jsontypes import JsonObject
 from table_format.metadata import requirements
 from table_format.metadata.codec import MAX_BYTES
@@ -50,6 +50,8 @@ from table_format.metadata.document import TableMetadata
 __all__ = ["CommitLimits", "CommitService", "TableChange", "TableHandle"]
 
 T = TypeVar("T")
+
+Judge: TypeAlias = Callable[[], Awaitable[tuple[Part, Document]]]
 
 _log = structlog.get_logger(__name__)
 
@@ -72,6 +74,7 @@ class _Request:
     principal: Principal
     bucket: Bucket
     changes: Sequence[TableChange]
+    also: commit_unit.Also | None = None
 
 
 class CommitService:
@@ -154,8 +157,9 @@ class CommitService:
         bucket: Bucket,
         ident: TableIdent,
         metadata: TableMetadata,
+        also: commit_unit.Also | None = None,
     ) -> TableHandle:
-        """Store a new table with its first metadata.
+        """Store a new table with its first metadata, and whatever `also` stores with it.
 
         Raises:
             AlreadyExists: the name, or the place, is another table's.
@@ -164,7 +168,7 @@ class CommitService:
             Unavailable: certainly not created.
         """
         change = TableChange(ident=ident, requirements=(), updates=())
-        request = _Request(principal=principal, bucket=bucket, changes=(change,))
+        request = _Request(principal=principal, bucket=bucket, changes=(change,), also=also)
         return await self._to_the_end(self._create(request, metadata))
 
     async def adopt(
@@ -178,27 +182,47 @@ class CommitService:
             CommitFailed: the table changed meanwhile, or it was dropped and is being purged.
             Forbidden: the table to be overwritten is protected.
         """
-        held = locations.places(document.metadata)
-        if not any(contains(place, document.location) for place in held):
-            # The file may lie elsewhere: it must not be in another's place, whose clean-up would take it.
-            held = (*held, document.location)
-        row = await self._database.write(
-            adopt_unit.adopt,
-            adopt_unit.Adoption(
-                bucket_id=bucket.id,
-                ident=ident,
-                metadata_location=document.location,
-                location=document.metadata.location,
-                places=held,
-                directories=tuple(locations.elsewhere(held, locations.embedded(document.metadata))),
-                table_uuid=(document.metadata.uuid or self._ids.uuid()).lower(),
-                overwrite=overwrite,
-                now_ms=self._clock.now_ms(),
-            ),
+        metadata = document.metadata
+        adoption = adopt_unit.Adoption(
+            bucket_id=bucket.id,
+            ident=ident,
+            metadata_location=document.location,
+            location=metadata.location,
+            places=commit_plan.held_places(document),
+            directories=commit_plan.directories_elsewhere(document),
+            table_uuid=(metadata.uuid or self._ids.uuid()).lower(),
+            overwrite=overwrite,
+            now_ms=self._clock.now_ms(),
         )
+        row = await self._database.write(adopt_unit.adopt, adoption)
         return TableHandle(
             bucket=bucket.name, ident=ident, metadata_location=document.location, document=document, row=row
         )
+
+    async def point(self, bucket: Bucket, ident: TableIdent, judge: Judge) -> TableRow:
+        """Point a table at a metadata file that its client wrote, when the judge, asked in the table's turn, allows it.
+
+        Nothing is written to the object store, and nothing deleted, whatever comes of it: the file is its client's,
+        and so are those that the new metadata's log does not name any more.
+
+        Raises:
+            CommitFailed: the table changed meanwhile, or what the judge says.
+            AlreadyExists: a place is another table's.
+            CommitStateUnknown: it may have been pointed there.
+            Unavailable: certainly not.
+        """
+        return await self._to_the_end(self._point(bucket, ident, judge))
+
+    async def _point(self, bucket: Bucket, ident: TableIdent, judge: Judge) -> TableRow:
+        async with self._queues.turn(bucket.id, [ident]):
+            part, document = await judge()
+            try:
+                row = (await self._swap(bucket, [part]))[0]
+            except LostRace:
+                COMMIT_RACES.inc()
+                raise CommitFailed(f"Commit failed: {ident} changed concurrently; reload and retry") from None
+            self._documents.put(document)
+            return row
 
     async def bucket(self, name: str) -> Bucket:
         """Id and location of a bucket.
@@ -341,9 +365,9 @@ class CommitService:
         """Check that a new table can have the name. The transaction that takes it checks again.
 
         Raises:
-            AlreadyExists: a view has it, or (`by_table`) a table.
+            AlreadyExists: a view has it, or (`by_table`) a table, be it a blank one.
         """
-        if by_table and await self._database.hot(pointers.read(bucket.name, ident)) is not None:
+        if by_table and await self._database.hot(table_entries.read(bucket.name, ident)) is not None:
             raise tables.taken(ident)
         if await self._database.hot(pointers.read_view(bucket.name, ident)) is not None:
             raise relations.taken(ident, Relation.VIEW, Relation.TABLE)
@@ -377,15 +401,8 @@ class CommitService:
             Part(planned=part, new_location=None if document is None else document.location)
             for part, document in zip(planned, documents, strict=True)
         ]
-        unit = commit_unit.Unit(
-            bucket_id=request.bucket.id,
-            parts=parts,
-            now_ms=self._clock.now_ms(),
-            job_attempts=self._limits.job_attempts,
-        )
         try:
-            apply = commit_unit.swap if commit_unit.only_swaps(unit) else commit_unit.run
-            rows = await self._database.write(apply, unit)
+            rows = await self._swap(request.bucket, parts, request.also)
         except CommitStateUnknown:
             _log.error("commit_state_unknown", files=[document.location for document in written])
             raise
@@ -399,6 +416,19 @@ class CommitService:
             self._handle(request.bucket, part, row, document)
             for part, row, document in zip(planned, rows, documents, strict=True)
         ]
+
+    async def _swap(
+        self, bucket: Bucket, parts: Sequence[Part], also: commit_unit.Also | None = None
+    ) -> list[TableRow]:
+        unit = commit_unit.Unit(
+            bucket_id=bucket.id,
+            parts=parts,
+            now_ms=self._clock.now_ms(),
+            job_attempts=self._limits.job_attempts,
+            also=also,
+        )
+        apply = commit_unit.swap if commit_unit.only_swaps(unit) else commit_unit.run
+        return await self._database.write(apply, unit)
 
     @staticmethod
     def _handle(bucket: Bucket, part: Planned, row: TableRow, document: Document | None) -> TableHandle:

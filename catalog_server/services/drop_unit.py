@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from catalog_server.services.commit_unit import LostRace
-from catalog_server.store import buckets, dropped, jobs, namespaces, places, relations, tables
+from catalog_server.store import buckets, dropped, jobs, namespaces, places, relations, table_entries, tables
 from catalog_server.store.dropped import DropNote, DroppedRow
 from catalog_server.store.jobs import JobBirth
 from catalog_server.store.keys import key_of
@@ -39,12 +39,17 @@ class Drop:
 def drop(connection: Connection, wanted: Drop) -> DroppedRow | None:
     """Take a table out of the catalog, with a purge by a job of the same transaction; None when it is forgotten.
 
+    A blank table, which has no metadata to have back, is forgotten at once.
+
     Raises:
         NoSuchTable: there is none.
         Forbidden: it is protected.
         VersionConflict: it is not of the version that is meant.
     """
-    row = tables.droppable(connection, buckets.require(connection, wanted.bucket).id, wanted.ident)
+    owner = buckets.require(connection, wanted.bucket)
+    if wanted.if_version is None and table_entries.drop_if_blank(connection, owner.id, wanted.ident):
+        return None
+    row = tables.droppable(connection, owner.id, wanted.ident)
     if wanted.if_version is not None and row.version != wanted.if_version:
         raise VersionConflict(f"Table {row.ident} was changed since it was read: read it again and retry")
     if not wanted.purge and wanted.kept_ms <= 0:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from catalog_server.services import paging
 from catalog_server.services.documents import DocumentCache
 from catalog_server.services.principals import Principal
-from catalog_server.store import buckets, namespaces, pointers, tables
+from catalog_server.store import buckets, namespaces, pointers, table_entries, tables
 from catalog_server.store import policies as rows
 from catalog_server.store.engine import Database
 from catalog_server.store.keys import lineage, namespace_of
@@ -260,7 +260,7 @@ def _locate(connection: Connection, scope: PolicyScope) -> tuple[str, int]:
     if scope.table is None:
         return "namespace", namespaces.require(connection, owner.id, scope.namespace).id
     ident = TableIdent(scope.namespace, scope.table)
-    return "table", tables.require(connection, owner.id, ident).id
+    return "table", table_entries.require(connection, owner.id, ident).id
 
 
 def _get(connection: Connection, scope: PolicyScope, kind: PolicyType) -> PolicyRow:

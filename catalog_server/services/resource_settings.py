@@ -6,10 +6,11 @@ from sqlalchemy import Connection
 
 from catalog_server.services.arns import Arn
 from catalog_server.services.principals import Principal
-from catalog_server.store import buckets, tables
+from catalog_server.store import buckets, table_entries
 from catalog_server.store import resource_settings as rows
 from catalog_server.store.engine import Database
 from table_format.clock import Clock
+from table_format.errors import NoSuchTable
 from table_format.ident import TableIdent
 from table_format.jsontypes import JsonObject
 
@@ -25,7 +26,7 @@ def of_bucket(name: str) -> Locate:
 def of_table(bucket: str, ident: TableIdent) -> Locate:
     """The table of that name. What it gives raises `NoSuchWarehouse` or `NoSuchTable` when there is none."""
     return lambda connection: (
-        tables.require(connection, buckets.require(connection, bucket).id, ident).resource_id
+        table_entries.require(connection, buckets.require(connection, bucket).id, ident).resource_id
     )
 
 
@@ -36,9 +37,10 @@ def of_arn(arn: Arn) -> Locate:
     table_id = arn.table_id
 
     def find(connection: Connection) -> str:
-        return tables.by_resource_id(
-            connection, buckets.require(connection, arn.bucket).id, table_id
-        ).resource_id
+        found = table_entries.by_resource_id(connection, buckets.require(connection, arn.bucket).id, table_id)
+        if found is None:
+            raise NoSuchTable("The specified table does not exist.")
+        return found.resource_id
 
     return find
 

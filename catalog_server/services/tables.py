@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from catalog_server.services import drop_unit, locations, names, paging
-from catalog_server.services.commit_unit import LostRace
+from catalog_server.services.commit_unit import Also, LostRace
 from catalog_server.services.commits import CommitService
 from catalog_server.services.current import load_present, pointer_to_present
 from catalog_server.services.documents import Document, DocumentCache
@@ -40,13 +40,15 @@ _STAGED_REMEMBERED = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec:
-    """What a table shall be; ids are assigned anew, the place too where none is given."""
+    """What a table shall be; a place is assigned where none is given."""
 
     schema: JsonObject
     partition_spec: JsonObject | None = None
     write_order: JsonObject | None = None
     properties: Mapping[str, str]
     location: str | None = None
+    keeps_ids: bool = False
+    """Whether the ids of columns and partition fields are kept as they are given, rather than assigned anew."""
 
 
 class TableService:
@@ -131,8 +133,10 @@ class TableService:
         bucket: str,
         ident: TableIdent,
         spec: TableSpec,
+        *,
+        also: Also | None = None,
     ) -> TableHandle:
-        """Create a table.
+        """Create a table, and whatever `also` stores with it.
 
         Raises:
             Invalid: name, schema, spec, order or place can not be.
@@ -141,7 +145,7 @@ class TableService:
         """
         owner = await self._commits.bucket(bucket)
         metadata = await self._new(owner, ident, spec)
-        return await self._commits.create(principal, owner, ident, metadata)
+        return await self._commits.create(principal, owner, ident, metadata, also)
 
     async def stage(
         self, principal: Principal, bucket: str, ident: TableIdent, spec: TableSpec
@@ -347,7 +351,8 @@ class TableService:
         return metadata
 
     def _document(self, spec: TableSpec, location: str) -> TableMetadata:
-        return creation.new_table(
+        make = creation.new_table_with_ids if spec.keeps_ids else creation.new_table
+        return make(
             schema=spec.schema,
             partition_spec=spec.partition_spec,
             write_order=spec.write_order,

@@ -1,6 +1,7 @@
 """The pointer: which metadata file is a table's or view's current one. Looked up hot, swapped in a write unit.
 
-The swaps are the only statements that move a pointer, and the only judges of races.
+The swaps are the only statements that move a pointer, and the only judges of races. A blank table (its metadata
+location is empty) has none: it is not found here.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from sqlalchemy import Connection
 
 from catalog_server.store.keys import key_of, lineage
 from catalog_server.store.lookup import Lookup, for_driver
+from catalog_server.store.table_entries import TableEntry
 from catalog_server.store.tables import TableRow
 from catalog_server.store.views import ViewRow
 from table_format.ident import Namespace, TableIdent
@@ -24,7 +26,7 @@ SELECT t.id, b.id, b.location, n.id, t.table_uuid, t.location, t.metadata_locati
 FROM buckets b
 JOIN namespaces n ON n.bucket_id = b.id
 JOIN tables t ON t.namespace_id = n.id
-WHERE b.name = ? AND n.key = ? AND t.name = ?
+WHERE b.name = ? AND n.key = ? AND t.name = ? AND t.metadata_location <> ''
 """
 
 _SWAP = """
@@ -106,11 +108,13 @@ def _view(bucket: str, ident: TableIdent, found: Sequence[Any]) -> ViewRow:
     )
 
 
+# By indexes alone: a row is never read, and the index of blank tables is nearly empty.
 _TABLE_NAMES = """
 SELECT t.name
 FROM buckets b
 JOIN namespaces n ON n.bucket_id = b.id
-LEFT JOIN tables t ON t.namespace_id = n.id AND t.name > ?
+LEFT JOIN tables t ON t.namespace_id = n.id AND t.name > ? AND NOT EXISTS (
+       SELECT 1 FROM tables e WHERE e.namespace_id = n.id AND e.name = t.name AND e.metadata_location = '')
 WHERE b.name = ? AND n.key = ?
 ORDER BY t.name
 LIMIT ?
@@ -154,7 +158,7 @@ class Layer:
     documents: dict[str, JsonObject]
 
 
-def policy_layers(row: TableRow) -> Lookup[list[Layer]]:
+def policy_layers(row: TableRow | TableEntry) -> Lookup[list[Layer]]:
     """Policies that reach a table, the widest level first, the table's own last; empty levels included."""
     keys = lineage(row.ident.namespace)
     marks = ", ".join("?" * len(keys))

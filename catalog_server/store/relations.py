@@ -8,7 +8,7 @@ from enum import StrEnum
 from sqlalchemy import Connection, select
 
 from catalog_server.store.schema import tables, views
-from table_format.errors import AlreadyExists
+from table_format.errors import NameTaken
 from table_format.ident import TableIdent
 
 
@@ -23,7 +23,7 @@ def refuse_taken(connection: Connection, namespace_id: int, ident: TableIdent, w
     """Check that no table and no view has that name.
 
     Raises:
-        AlreadyExists: one has.
+        NameTaken: one has.
     """
     holder = _holder(connection, namespace_id, ident.name)
     if holder is not None:
@@ -36,19 +36,19 @@ def refuse_rename(
     """Check that no table and no view has the new name.
 
     Raises:
-        AlreadyExists: one has.
+        NameTaken: one has.
     """
     holder = _holder(connection, namespace_id, destination.name)
     if holder is not None:
-        raise AlreadyExists(
+        raise NameTaken(
             f"Cannot rename {source} to {destination}. {holder.capitalize()} already exists: {destination}"
         )
 
 
-def taken(ident: TableIdent, holder: Relation, wanted: Relation) -> AlreadyExists:
+def taken(ident: TableIdent, holder: Relation, wanted: Relation) -> NameTaken:
     """The error for a name in use, in the words that Java's clients expect."""
     same = "" if holder is wanted else " with same name"
-    return AlreadyExists(f"{holder.capitalize()}{same} already exists: {ident}")
+    return NameTaken(f"{holder.capitalize()}{same} already exists: {ident}")
 
 
 def _holder(connection: Connection, namespace_id: int, name: str) -> Relation | None:

@@ -120,6 +120,13 @@ tables = Table(
     Column("protected", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("namespace_id", "name"),
     Index("ix_tables_bucket_id", "bucket_id"),
+    Index(
+        "ix_tables_blank",
+        "namespace_id",
+        "name",
+        sqlite_where=text("metadata_location = ''"),
+        postgresql_where=text("metadata_location = ''"),
+    ),
     Index("uq_tables_resource_id", "resource_id", unique=True),
     sqlite_autoincrement=True,
 )

@@ -1,6 +1,7 @@
 """Rows of tables: names, the uuid, and where the current metadata is.
 
-The pointer of an existing table is moved only by `pointers.swap`.
+The pointer of an existing table is moved only by `pointers.swap`. Rows of blank tables, which have no metadata yet, are
+those of `table_entries`: nothing here finds them, but their names, uuids and places are taken.
 """
 
 from dataclasses import dataclass
@@ -15,6 +16,9 @@ from catalog_server.store.relations import Relation
 from catalog_server.store.schema import buckets, jobs, namespaces, policies, tables
 from table_format.errors import AlreadyExists, Forbidden, NoSuchTable
 from table_format.ident import TableIdent
+
+BLANK = ""
+"""The metadata location of a table that has no metadata yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +201,12 @@ def rename(
     connection.execute(
         update(tables)
         .where(tables.c.id == row.id)
-        .values(namespace_id=namespace.id, name=destination.name, updated_at_ms=now_ms)
+        .values(
+            namespace_id=namespace.id,
+            name=destination.name,
+            version=tables.c.version + 1,
+            updated_at_ms=now_ms,
+        )
     )
     # Its jobs are found under the name it has, not under one that may be another table's tomorrow.
     connection.execute(
@@ -264,9 +273,14 @@ def refuse_uuid(connection: Connection, table_uuid: str, except_table_id: int | 
     Raises:
         AlreadyExists: one has.
     """
-    other = by_uuid(connection, table_uuid)
+    other = connection.execute(
+        select(tables.c.id, tables.c.name, namespaces.c.key)
+        .join(namespaces, namespaces.c.id == tables.c.namespace_id)
+        .where(tables.c.table_uuid == table_uuid)
+    ).first()
     if other is not None and other.id != except_table_id:
-        raise AlreadyExists(f"Table already exists with uuid {table_uuid}: {other.ident}")
+        ident = TableIdent(namespace_of(other.key), other.name)
+        raise AlreadyExists(f"Table already exists with uuid {table_uuid}: {ident}")
 
 
 def _begins(prefix: str) -> ColumnElement[bool]:
@@ -291,6 +305,7 @@ def _joined() -> Select[Any]:
         )
         .join(namespaces, namespaces.c.id == tables.c.namespace_id)
         .join(buckets, buckets.c.id == tables.c.bucket_id)
+        .where(tables.c.metadata_location != BLANK)
     )
 
 

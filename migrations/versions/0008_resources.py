@@ -63,10 +63,27 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("table_id", name=op.f("pk_table_figures")),
     )
+    op.create_index(
+        "ix_tables_blank",
+        "tables",
+        ["namespace_id", "name"],
+        sqlite_where=sa.text("metadata_location = ''"),
+        postgresql_where=sa.text("metadata_location = ''"),
+    )
     op.create_index("ix_views_bucket_id", "views", ["bucket_id"], unique=False)
 
 
 def downgrade() -> None:
+    # Blank tables, which have no metadata yet: a program of before would take them for tables.
+    op.execute(
+        "DELETE FROM policies WHERE scope = 'table' "
+        "AND scope_id IN (SELECT id FROM tables WHERE metadata_location = '')"
+    )
+    op.execute(
+        "DELETE FROM table_places WHERE table_id IN (SELECT id FROM tables WHERE metadata_location = '')"
+    )
+    op.execute("DELETE FROM tables WHERE metadata_location = ''")
+    op.drop_index("ix_tables_blank", "tables")
     op.drop_index("ix_views_bucket_id", "views")
     op.drop_table("table_figures")
     op.drop_table("tags")

@@ -1,6 +1,8 @@
-"""A new table's first metadata: fresh column, partition and order ids, in the order in which Java gives them.
+"""A new table's first metadata.
 
-Ids sent by the client only say which partition and sort fields mean which columns; none is kept.
+`new_table` gives fresh column, partition and order ids, in the order in which Java gives them: ids sent by the client
+only say which partition and sort fields mean which columns. `new_table_with_ids` keeps those of columns and partition
+fields, for a client that chose them.
 """
 
 from collections.abc import Mapping
@@ -43,11 +45,7 @@ def new_table(
     Raises:
         Invalid: anything in it is malformed or does not fit together.
     """
-    for value, what in ((schema, "schema"), (partition_spec, "partition-spec"), (write_order, "write-order")):
-        members.check_json(value, what)
-    properties = members.text_map({"properties": dict(properties)}, "properties", "a new table")
-    version = _format_version(properties)
-    check_uuid(uuid)
+    version, properties = _checked(schema, partition_spec, write_order, properties, uuid)
     columns.check_new(members.json_object(schema, "schema"), version)
     fresh = _FreshIds()
     fresh_schema = columns.rebuilt(schema, 0, fresh.assign)
@@ -56,10 +54,7 @@ def new_table(
             fresh.ids[field_id] for field_id in columns.identifier_ids(schema)
         ]
     updates: list[JsonObject] = [
-        {"action": "assign-uuid", "uuid": uuid},
-        {"action": "upgrade-format-version", "format-version": version},
-        {"action": "add-schema", "schema": fresh_schema},
-        {"action": "set-current-schema", "schema-id": -1},
+        *_birth(uuid, version, fresh_schema),
         {"action": "add-spec", "spec": _fresh_spec(partition_spec, fresh)},
         {"action": "set-default-spec", "spec-id": -1},
         {"action": "add-sort-order", "sort-order": _fresh_order(write_order, fresh)},
@@ -67,6 +62,58 @@ def new_table(
         {"action": "set-properties", "updates": _stored(properties)},
     ]
     return start(updates, now_ms=now_ms, location=location)
+
+
+def new_table_with_ids(
+    *,
+    schema: JsonObject,
+    partition_spec: JsonObject | None,
+    write_order: JsonObject | None,
+    properties: Mapping[str, str],
+    location: str,
+    uuid: str,
+    now_ms: int,
+) -> TableMetadata:
+    """As `new_table`, with the ids of columns and partition fields as they were given.
+
+    Raises:
+        Invalid: anything in it is malformed or does not fit together.
+    """
+    version, properties = _checked(schema, partition_spec, write_order, properties, uuid)
+    updates: list[JsonObject] = [
+        *_birth(uuid, version, members.json_object(schema, "schema")),
+        {"action": "add-spec", "spec": specs.UNPARTITIONED if partition_spec is None else partition_spec},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": specs.UNSORTED if write_order is None else write_order},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-properties", "updates": _stored(properties)},
+    ]
+    return start(updates, now_ms=now_ms, location=location)
+
+
+def _checked(
+    schema: JsonObject,
+    partition_spec: JsonObject | None,
+    write_order: JsonObject | None,
+    properties: Mapping[str, str],
+    uuid: str,
+) -> tuple[int, dict[str, str]]:
+    """Format version and properties, when what was given is JSON and the uuid one."""
+    for value, what in ((schema, "schema"), (partition_spec, "partition-spec"), (write_order, "write-order")):
+        members.check_json(value, what)
+    given = members.text_map({"properties": dict(properties)}, "properties", "a new table")
+    version = _format_version(given)
+    check_uuid(uuid)
+    return version, given
+
+
+def _birth(uuid: str, version: int, schema: JsonObject) -> list[JsonObject]:
+    return [
+        {"action": "assign-uuid", "uuid": uuid},
+        {"action": "upgrade-format-version", "format-version": version},
+        {"action": "add-schema", "schema": schema},
+        {"action": "set-current-schema", "schema-id": -1},
+    ]
 
 
 class _FreshIds:

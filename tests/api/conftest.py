@@ -29,6 +29,7 @@ _EVERYWHERE = {
     "test_iceberg_tables",
     "test_iceberg_views",
     "test_s3tables_concurrency",
+    "test_s3tables_tables",
 }
 
 

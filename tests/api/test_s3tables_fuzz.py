@@ -49,6 +49,56 @@ BODIES: dict[str, Any] = {
             "settings": {"icebergUnreferencedFileRemoval": {"unreferencedDays": 3, "nonCurrentDays": 9}},
         }
     },
+    "CreateTable": {
+        "name": "fuzzed",
+        "format": "ICEBERG",
+        "metadata": {
+            "iceberg": {
+                "schemaV2": {
+                    "type": "struct",
+                    "fields": [
+                        {"id": 1, "name": "id", "type": "long", "required": True, "doc": "key"},
+                        {
+                            "id": 2,
+                            "name": "tags",
+                            "required": False,
+                            "type": {
+                                "type": "list",
+                                "element-id": 3,
+                                "element": "string",
+                                "element-required": False,
+                            },
+                        },
+                    ],
+                    "identifier-field-ids": [1],
+                },
+                "partitionSpec": {"fields": [{"source-id": 1, "transform": "bucket[4]", "name": "b"}]},
+                "writeOrder": {
+                    "order-id": 1,
+                    "fields": [
+                        {
+                            "source-id": 1,
+                            "transform": "identity",
+                            "direction": "asc",
+                            "null-order": "nulls-last",
+                        }
+                    ],
+                },
+                "properties": {"owner": "me", "format-version": "2"},
+            }
+        },
+        "encryptionConfiguration": ENCRYPTION,
+        "storageClassConfiguration": STORAGE_CLASS,
+        "tags": {"a": "b"},
+    },
+    "RenameTable": {"newName": "fuzzed2", "newNamespaceName": "missing", "versionToken": "x"},
+    "UpdateTableMetadataLocation": {
+        "versionToken": "x",
+        "metadataLocation": "file:///nowhere/metadata/00000-x.metadata.json",
+    },
+    "PutTableMaintenanceConfiguration": {
+        "value": {"status": "enabled", "settings": {"icebergCompaction": {"targetFileSizeMB": 64}}}
+    },
     "TagResource": {"tags": {"a": "b", "c": ""}},
 }
 WITH_BODY = [operation for operation in OPERATIONS if operation.body is not None]
@@ -76,7 +126,7 @@ def requests(catalog: Catalog, rng: random.Random) -> Iterator[Sent]:
         "tableBucketARN": BUCKET,
         "namespace": levels[0],
         "name": "t",
-        "type": "icebergUnreferencedFileRemoval",
+        "type": rng.choice(["icebergUnreferencedFileRemoval", "icebergCompaction"]),
         "resourceArn": table,
         "tableArn": table,
     }

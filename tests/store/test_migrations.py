@@ -265,6 +265,29 @@ def test_resources_are_made_of_the_rows_that_are_there_and_nothing_goes_along(en
     assert [row[-4] for row in rows(engine, "buckets")["buckets"]] == ids
 
 
+def test_going_back_before_resources_forgets_blank_tables_and_nothing_else(engine: Engine) -> None:
+    above, below = revision("resources")
+    kept = ("tables", "table_places", "policies")
+    run(engine, command.upgrade, below)
+    with engine.begin() as connection:
+        for statement in ROWS_OF_0001.split(";\n")[:-1]:
+            connection.exec_driver_sql(statement)
+    before = rows(engine, *kept)
+    run(engine, command.upgrade, above)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO tables (id, bucket_id, namespace_id, name, table_uuid, resource_id, location, "
+            "metadata_location, version, created_at_ms, updated_at_ms) "
+            "SELECT 99, bucket_id, namespace_id, 'blank', 'r', 'r', 's3://b/blank', '', 1, 1, 1 FROM tables LIMIT 1"
+        )
+        connection.exec_driver_sql("INSERT INTO table_places (table_id, place) VALUES (99, 's3://b/blank')")
+        connection.exec_driver_sql(
+            "INSERT INTO policies VALUES ('table', 99, 'icebergCompaction', '{}', 1, 1)"
+        )
+    run(engine, command.downgrade, below)
+    assert rows(engine, *kept) == before
+
+
 async def test_rows_that_a_server_of_the_release_before_adds_are_resources(database: Database) -> None:
     def old_server(connection: Connection) -> None:
         for statement in ROWS_OF_0001.split(";\n")[:3]:

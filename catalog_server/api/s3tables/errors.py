@@ -38,6 +38,7 @@ _TEXTS: dict[type[errors.TableFormatError], str] = {
     errors.NoSuchWarehouse: "The specified bucket does not exist.",
     errors.NoSuchNamespace: "The specified namespace does not exist.",
     errors.NoSuchTable: "The specified table does not exist.",
+    errors.NameTaken: "A table with an identical name already exists in the namespace.",
     BadToken: "The continuation token is not valid.",
 }
 

@@ -78,11 +78,19 @@ async def put(call: Call, scope: PolicyScope) -> None:
     settings = value.get("settings")
     if settings is not None and kind not in settings:
         refuse(next(iter(settings)), "value.settings", f"be {kind}, as the path says")
-    given = {} if settings is None else settings[kind]
+    await change(call, scope, kind, value.get("status"), {} if settings is None else settings[kind])
+
+
+async def change(call: Call, scope: PolicyScope, kind: str, status: str | None, given: JsonObject) -> None:
+    """Change the policy of a type at a scope: its status, unless that is None, and these settings.
+
+    Raises:
+        Invalid, NotFound, VersionConflict: as `put`.
+    """
     for attempt in range(1, _ATTEMPTS + 1):
         views = await call.platform.policies.list(call.principal, scope)
         before = next((view for view in views if view.policy_type == kind), None)
-        document = _merged(None if before is None else before.document, value.get("status"), given)
+        document = _merged(None if before is None else before.document, status, given)
         version = 0 if before is None else before.version
         try:
             await call.platform.policies.put(call.principal, scope, kind, document, if_version=version)

@@ -22,6 +22,8 @@ from catalog_server.api.s3tables import (
     not_offered,
     resource_policies,
     storage_settings,
+    table_maintenance,
+    tables,
     tags,
 )
 from catalog_server.api.s3tables.arn import segments
@@ -46,6 +48,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *tags.OPERATIONS,
     *maintenance.OPERATIONS,
     *not_offered.OPERATIONS,
+    *tables.OPERATIONS,
+    *table_maintenance.OPERATIONS,
 )
 
 

@@ -190,3 +190,47 @@ def test_arguments_are_not_changed_or_shared() -> None:
     metadata = new(schema=schema)
     assert schema == struct(field(7, "a"))
     assert metadata.schema()["fields"][0]["id"] == 1
+
+
+def test_ids_that_a_client_chose_stay_where_that_is_asked_for() -> None:
+    nested = struct(field(40, "x", "int"))
+    schema = struct(
+        field(60, "id", required=True),
+        field(70, "at", "timestamptz"),
+        field(5, "deep", nested),
+        **{"identifier-field-ids": [60]},
+    )
+    made = create.new_table_with_ids(
+        schema=schema,
+        partition_spec={
+            "spec-id": 7,
+            "fields": [PART, {"source-id": 60, "name": "b", "transform": "bucket[4]"}],
+        },
+        write_order={"order-id": 9, "fields": [SORT]},
+        properties={"owner": "me"},
+        location=LOCATION,
+        uuid=UUID,
+        now_ms=NOW,
+    ).document
+    assert made["schemas"] == [{**schema, "schema-id": 0}]
+    assert made["last-column-id"] == 70
+    assert made["partition-specs"][0]["fields"] == [
+        {**PART},
+        {"source-id": 60, "field-id": 1000, "name": "b", "transform": "bucket[4]"},
+    ]
+    assert (made["default-spec-id"], made["last-partition-id"]) == (0, 1000)
+    assert made["sort-orders"] == [{"order-id": 1, "fields": [SORT]}]
+    assert made["properties"] == {"write.parquet.compression-codec": "zstd", "owner": "me"}
+
+
+def test_chosen_ids_name_one_column_each() -> None:
+    with pytest.raises(Invalid, match="multiple fields for id 1"):
+        create.new_table_with_ids(
+            schema=struct(field(1, "a"), field(1, "b")),
+            partition_spec=None,
+            write_order=None,
+            properties={},
+            location=LOCATION,
+            uuid=UUID,
+            now_ms=NOW,
+        )

@@ -1,0 +1,135 @@
+"""Maintenance of tables: configuration, and how jobs went."""
+
+import sqlite3
+from contextlib import closing
+from typing import Any
+
+from tests.contract.s3tables.cases_buckets import BAD
+from tests.contract.s3tables.cases_tables import blank
+from tests.contract.s3tables.world import HOME, Cases, World
+
+CASES = Cases()
+COMPACTION, SNAPSHOTS = "icebergCompaction", "icebergSnapshotManagement"
+GET, PUT, JOBS = (
+    "GetTableMaintenanceConfiguration",
+    "PutTableMaintenanceConfiguration",
+    "GetTableMaintenanceJobStatus",
+)
+
+
+def get(world: World, where: dict[str, str]) -> Any:
+    found = world.client.get_table_maintenance_configuration(**where)
+    assert found["tableARN"] == world.client.get_table(**where)["tableARN"]
+    return found["configuration"]
+
+
+def put(world: World, where: dict[str, str], kind: str, status: str | None = None, **settings: Any) -> None:
+    value: dict[str, Any] = {} if status is None else {"status": status}
+    if settings:
+        value["settings"] = {kind: settings}
+    world.client.put_table_maintenance_configuration(**where, type=kind, value=value)
+
+
+@CASES.success(GET, "defaults where nothing is set")
+def get_defaults(world: World) -> None:
+    for where in (world.table, blank(world)):
+        assert get(world, where) == {
+            COMPACTION: {
+                "status": "enabled",
+                "settings": {COMPACTION: {"targetFileSizeMB": 512, "strategy": "auto"}},
+            },
+            SNAPSHOTS: {
+                "status": "enabled",
+                "settings": {SNAPSHOTS: {"minSnapshotsToKeep": 1, "maxSnapshotAgeHours": 120}},
+            },
+        }
+
+
+@CASES.success(GET, "what is set above the table is in force")
+def get_inherited(world: World) -> None:
+    arn = world.new_bucket()
+    where = world.new_table(bucket=arn)
+    path = f"/buckets/{arn.removeprefix(HOME)}/policies/{SNAPSHOTS}"
+    ours = {"status": "disabled", "settings": {"maxSnapshotAgeSeconds": 3601}}
+    assert world.management("PUT", path, ours).status_code == 200
+    assert get(world, where)[SNAPSHOTS] == {
+        "status": "disabled",
+        "settings": {SNAPSHOTS: {"minSnapshotsToKeep": 1, "maxSnapshotAgeHours": 2}},
+    }
+
+
+@CASES.success(PUT)
+def put_and_get(world: World) -> None:
+    for where in (world.new_table(), blank(world)):
+        put(world, where, COMPACTION, "disabled", targetFileSizeMB=64, strategy="binpack")
+        put(world, where, SNAPSHOTS, "enabled", minSnapshotsToKeep=5, maxSnapshotAgeHours=24)
+        found = get(world, where)
+        assert found[COMPACTION] == {
+            "status": "disabled",
+            "settings": {COMPACTION: {"targetFileSizeMB": 64, "strategy": "binpack"}},
+        }
+        assert found[SNAPSHOTS]["settings"] == {
+            SNAPSHOTS: {"minSnapshotsToKeep": 5, "maxSnapshotAgeHours": 24}
+        }
+
+
+@CASES.success(PUT, "what is not named stays")
+def put_parts(world: World) -> None:
+    where = world.new_table()
+    put(world, where, SNAPSHOTS, "enabled", minSnapshotsToKeep=5, maxSnapshotAgeHours=24)
+    put(world, where, SNAPSHOTS, minSnapshotsToKeep=6)
+    put(world, where, SNAPSHOTS, "disabled")
+    assert get(world, where)[SNAPSHOTS] == {
+        "status": "disabled",
+        "settings": {SNAPSHOTS: {"minSnapshotsToKeep": 6, "maxSnapshotAgeHours": 24}},
+    }
+
+
+for _what, _kind, _value in (
+    ("below the target sizes", COMPACTION, {"settings": {COMPACTION: {"targetFileSizeMB": 63}}}),
+    ("above the target sizes", COMPACTION, {"settings": {COMPACTION: {"targetFileSizeMB": 513}}}),
+    ("strategy", COMPACTION, {"settings": {COMPACTION: {"strategy": "best"}}}),
+    ("none to keep", SNAPSHOTS, {"settings": {SNAPSHOTS: {"minSnapshotsToKeep": 0}}}),
+    ("no hours", SNAPSHOTS, {"settings": {SNAPSHOTS: {"maxSnapshotAgeHours": 0}}}),
+    ("settings of the other type", SNAPSHOTS, {"settings": {COMPACTION: {"targetFileSizeMB": 64}}}),
+    ("status", SNAPSHOTS, {"status": "on"}),
+    ("no value", SNAPSHOTS, None),
+    ("a type of buckets", "icebergUnreferencedFileRemoval", {"status": "enabled"}),
+    ("no type", "x", {"status": "enabled"}),
+):
+    CASES.refused(PUT, BAD, _what)(
+        lambda world, kind=_kind, value=_value: {**world.table, "type": kind, "value": value}
+    )
+
+
+@CASES.success(JOBS)
+def job_status(world: World) -> None:
+    where = world.new_table()
+    kinds = (COMPACTION, SNAPSHOTS, "icebergUnreferencedFileRemoval")
+    found = world.client.get_table_maintenance_job_status(**where)
+    assert found["tableARN"] == world.client.get_table(**where)["tableARN"]
+    assert found["status"] == {kind: {"status": "Not_Yet_Run"} for kind in kinds}
+    put(world, where, SNAPSHOTS, "disabled")
+    ended(world, where, COMPACTION, "done", 1_700_000_000_000, None)
+    ended(world, where, "icebergUnreferencedFileRemoval", "done", 1_600_000_000_000, None)
+    ended(world, where, "icebergUnreferencedFileRemoval", "failed", 1_700_000_000_000, "the store was away")
+    found = world.client.get_table_maintenance_job_status(**where)["status"]
+    assert found[COMPACTION]["status"] == "Successful"
+    assert found[COMPACTION]["lastRunTimestamp"].timestamp() == 1_700_000_000
+    assert found[SNAPSHOTS]["status"] == "Disabled"
+    assert found["icebergUnreferencedFileRemoval"]["status"] == "Failed"
+    assert found["icebergUnreferencedFileRemoval"]["failureMessage"] == "the store was away"
+
+
+def ended(world: World, where: dict[str, str], kind: str, state: str, at_ms: int, error: str | None) -> None:
+    """Note a job as ended."""
+    with closing(sqlite3.connect(world.server.data_dir / "frazil.db", timeout=30)) as database, database:
+        bucket_id, table_id, table_uuid = database.execute(
+            "SELECT bucket_id, id, table_uuid FROM tables WHERE name = ?", [where["name"]]
+        ).fetchone()
+        database.execute(
+            "INSERT INTO jobs (kind, state, origin, bucket_id, namespace_key, table_name, table_id, table_uuid, "
+            "dry_run, payload, priority, attempts, max_attempts, run_after_ms, error, created_at_ms, finished_at_ms) "
+            "VALUES (?, ?, 'test', ?, ?, ?, ?, ?, 0, '{}', 0, 1, 1, 0, ?, 1, ?)",
+            [kind, state, bucket_id, where["namespace"], where["name"], table_id, table_uuid, error, at_ms],
+        )
