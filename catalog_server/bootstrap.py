@@ -265,6 +265,7 @@ def build(
             database,
             clock,
             commit_limits.content,
+            storage,
             default_name=settings.storage.default_bucket,
             root=settings.storage.buckets_location or _uri(settings.server.data_dir / "buckets"),
         ),

@@ -6,7 +6,7 @@ acts on it, and every write has the database to itself: so no half state, in any
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
@@ -14,6 +14,7 @@ from catalog_server.services import arns, local_places, locations, names, paging
 from catalog_server.services import tags as tag_rules
 from catalog_server.services.content_limits import ContentLimits
 from catalog_server.services.principals import Principal
+from catalog_server.services.storage import Storage
 from catalog_server.store import buckets as rows
 from catalog_server.store import resource_settings
 from catalog_server.store import tags as tag_rows
@@ -21,7 +22,14 @@ from catalog_server.store.buckets import BucketRow, BucketSettings
 from catalog_server.store.engine import Database
 from maintenance.ports import JobKind
 from table_format.clock import Clock
-from table_format.errors import AlreadyExists, BucketNotEmpty, Forbidden, VersionConflict
+from table_format.errors import (
+    AlreadyExists,
+    BucketNotEmpty,
+    Forbidden,
+    Invalid,
+    Unsupported,
+    VersionConflict,
+)
 from table_format.ident import join, strip_slash
 from table_format.io.local import local_path
 from table_format.jsontypes import JsonObject
@@ -31,11 +39,19 @@ class BucketService:
     """Use-cases on table buckets."""
 
     def __init__(
-        self, database: Database, clock: Clock, content: ContentLimits, *, default_name: str, root: str
+        self,
+        database: Database,
+        clock: Clock,
+        content: ContentLimits,
+        storage: Storage,
+        *,
+        default_name: str,
+        root: str,
     ) -> None:
         self._database = database
         self._clock = clock
         self._content = content
+        self._storage = storage
         self.default_name = default_name
         self._root = root
         """Below it lie buckets that are created without a location."""
@@ -94,39 +110,82 @@ class BucketService:
         `settings` are its first `resource_settings`, by name.
 
         Raises:
-            Invalid: the name, the location, a property or a tag can not be one.
+            Invalid: the name, the location, a property, the storage or a tag can not be one.
             AlreadyExists: the name is taken, or the location overlaps another bucket's.
         """
-        names.check_bucket(name)
-        tag_rules.check(tags or {})
         given = options or BucketSettings()
-        self._check(given)
-        at = strip_slash(locations.three_slashes(location or join(self._root, name)))
-        locations.check_text(at)
-        if at.startswith("file:"):
-            local_path(at)
-        birth = _Birth(
-            name=name,
-            location=at,
-            real=await asyncio.to_thread(local_places.real_place, at),
-            options=given,
-            tags=dict(tags or {}),
-            settings=dict(settings or {}),
+        birth = await self._birth(name, location, given, tags or {})
+        return await self._database.write(
+            _create, replace(birth, settings=dict(settings or {})), self._clock.now_ms()
         )
+
+    async def register(
+        self,
+        principal: Principal,
+        name: str,
+        location: str,
+        options: BucketSettings,
+        tags: Mapping[str, str],
+    ) -> BucketRow:
+        """Create a bucket at a location that was tried out first; nothing is stored when it does not work.
+
+        Raises:
+            Invalid: as `create`, or something that a bucket needs does not work there; the message says what.
+            AlreadyExists: as `create`.
+        """
+        birth = await self._birth(name, location, options, tags)
+        # First of all, as the trial writes: never to the place of another bucket.
+        await self._database.read(_refuse_taken, birth)
+        report = await self._storage.probe(birth.location, options.storage, options.credentials)
+        report.require()
         return await self._database.write(_create, birth, self._clock.now_ms())
 
     async def update(
         self, principal: Principal, name: str, settings: BucketSettings, *, if_version: int | None = None
     ) -> BucketRow:
-        """Replace what can be changed of a bucket.
+        """Replace what can be changed of a bucket. Another way to its objects is tried out first.
 
         Raises:
-            Invalid: a property can not be one.
+            Invalid: a property can not be one, or the bucket does not work with the new storage settings.
             NoSuchWarehouse: there is none.
             VersionConflict: it is not of version `if_version`.
         """
-        self._check(settings)
+        self._content.check_properties(settings.properties)
+        row = _of_version(await self.get(principal, name), if_version)
+        if (settings.storage, settings.credentials) != (row.storage, row.credentials):
+            await self._try_out(row, settings)
+            if_version = row.version  # what was tried out is a change of this version
         return await self._database.write(_update, name, settings, if_version, self._clock.now_ms())
+
+    async def _birth(
+        self, name: str, location: str | None, options: BucketSettings, tags: Mapping[str, str]
+    ) -> "_Birth":
+        names.check_bucket(name)
+        tag_rules.check(tags)
+        self._content.check_properties(options.properties)
+        at = strip_slash(locations.three_slashes(location or join(self._root, name)))
+        locations.check_text(at)
+        if at.startswith("file:"):
+            local_path(at)
+        try:
+            self._storage.check(at, options.storage, options.credentials)
+        except Unsupported as error:
+            raise Invalid(error.message) from None  # of a location that was given: wrong, whatever we offer
+        real = await asyncio.to_thread(local_places.real_place, at)
+        return _Birth(name=name, location=at, real=real, options=options, tags=dict(tags))
+
+    async def _try_out(self, row: BucketRow, settings: BucketSettings) -> None:
+        report = await self._storage.probe(row.location, settings.storage, settings.credentials)
+        report.require()
+        known = await self._database.read(rows.any_metadata, row.id)
+        if known is None:
+            return
+        store = self._storage.open(row.location, settings.storage, settings.credentials)
+        if not await asyncio.to_thread(store.exists, known):
+            raise Invalid(
+                f"with these storage settings table bucket {row.name} is empty: {known} of one of its tables is not "
+                "there. Copy its files first, or correct the settings"
+            )
 
     async def protect(self, principal: Principal, name: str, *, protected: bool) -> BucketRow:
         """Let a bucket refuse to be deleted, or not.
@@ -153,9 +212,6 @@ class BucketService:
             )
         await self._database.write(_delete, name, if_version)
 
-    def _check(self, settings: BucketSettings) -> None:
-        self._content.check_properties(settings.properties)
-
 
 def _without_directory(connection: Connection, fresh: str) -> Sequence[BucketRow]:
     return [
@@ -176,18 +232,24 @@ class _Birth:
     real: str
     options: BucketSettings
     tags: dict[str, str]
-    settings: dict[str, JsonObject]
+    settings: dict[str, JsonObject] = field(default_factory=dict)
 
 
-def _create(connection: Connection, birth: _Birth, now_ms: int) -> BucketRow:
+def _refuse_taken(connection: Connection, birth: _Birth) -> None:
+    if rows.find(connection, birth.name) is not None:
+        raise AlreadyExists(f"Table bucket already exists: {birth.name}")
     for other in rows.page(connection, None, None):
         overlaps = locations.overlap(other.location, birth.location) or (
             # Links are not in texts; the other's place is looked up here, where no third one can come between.
             birth.real.startswith("file:")
             and locations.overlap(local_places.real_place(other.location), birth.real)
         )
-        if other.name != birth.name and overlaps:
+        if overlaps:
             raise AlreadyExists(f"Location {birth.location} overlaps that of table bucket {other.name}")
+
+
+def _create(connection: Connection, birth: _Birth, now_ms: int) -> BucketRow:
+    _refuse_taken(connection, birth)
     given = birth.options
     row = rows.create(
         connection,

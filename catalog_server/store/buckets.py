@@ -103,6 +103,15 @@ def holding(connection: Connection, locations: Sequence[str]) -> list[BucketStor
     return [BucketStorage(location=at, storage=storage, credentials=name) for at, storage, name in found]
 
 
+def any_metadata(connection: Connection, bucket_id: int) -> str | None:
+    """Where the current metadata of one of the bucket's tables is, the newest; None when it has no table."""
+    query = select(tables.c.metadata_location).where(
+        tables.c.bucket_id == bucket_id, tables.c.metadata_location != ""
+    )
+    found = connection.execute(query.order_by(tables.c.id.desc()).limit(1)).scalar()
+    return None if found is None else str(found)
+
+
 def create(  # noqa: PLR0913 - each is one column
     connection: Connection,
     name: str,

@@ -97,6 +97,7 @@ def _unmeasured(connection: Connection, scope: _Scope, scope_id: int, most: int)
         .outerjoin(table_figures, table_figures.c.table_id == tables.c.id)
         .where(
             scope.of_tables == scope_id,
+            tables.c.metadata_location != "",
             or_(
                 table_figures.c.table_id.is_(None),
                 table_figures.c.metadata_location != tables.c.metadata_location,

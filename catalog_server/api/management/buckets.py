@@ -45,9 +45,11 @@ async def create_bucket(
     platform: OnPlatform, principal: By, wanted: wire.NewBucket, response: Response
 ) -> wire.Bucket:
     """Make a table bucket: at the location given, once it is known to work, or else at a place of its own."""
-    row = await platform.buckets.create(
-        principal, wanted.name, location=wanted.location, options=_settings(wanted), tags=wanted.tags
-    )
+    buckets, options = platform.buckets, _settings(wanted)
+    if wanted.location is None:
+        row = await buckets.create(principal, wanted.name, options=options, tags=wanted.tags)
+    else:
+        row = await buckets.register(principal, wanted.name, wanted.location, options, wanted.tags)
     return await _described(platform, principal, row, response)
 
 
