@@ -11,8 +11,11 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
+import orjson
+
 from catalog_server.services.probe import ProbeReport, probe
 from catalog_server.store import buckets as rows
+from catalog_server.store import pointers
 from catalog_server.store.engine import Database
 from table_format.clock import Ids
 from table_format.errors import Internal, Invalid, NoSuchWarehouse
@@ -96,6 +99,15 @@ class Storage:
         if scheme(canonical(location)) not in SCHEMES:
             return {}
         return for_clients(without_secrets(self.properties(storage, credentials)))
+
+    async def told(self, bucket: str) -> bytes:
+        """`for_clients` of the bucket of that name as JSON, `{}` when there is none: one indexed read."""
+        return orjson.dumps(await self.told_properties(bucket))
+
+    async def told_properties(self, bucket: str) -> dict[str, str]:
+        """`for_clients` of the bucket of that name, empty when there is none: one indexed read."""
+        found = await self.database.hot(pointers.bucket_storage(bucket))
+        return {} if found is None else self.for_clients(found.location, found.storage, found.credentials)
 
     def open(self, location: str, storage: Mapping[str, str], credentials: str | None) -> ObjectStore:
         """The store of a place that is not a bucket's yet.

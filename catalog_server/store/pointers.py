@@ -11,6 +11,7 @@ from typing import Any, cast
 import orjson
 from sqlalchemy import Connection
 
+from catalog_server.store.buckets import BucketStorage
 from catalog_server.store.keys import key_of, lineage
 from catalog_server.store.lookup import Lookup, for_driver
 from catalog_server.store.table_entries import TableEntry
@@ -138,6 +139,18 @@ def bucket_location(bucket: str) -> Lookup[tuple[int, str] | None]:
         return (rows[0][0], rows[0][1]) if rows else None
 
     return Lookup("SELECT id, location FROM buckets WHERE name = ?", (bucket,), answer)
+
+
+def bucket_storage(bucket: str) -> Lookup[BucketStorage | None]:
+    """How a bucket's store is reached, or None."""
+
+    def answer(rows: Sequence[Sequence[Any]]) -> BucketStorage | None:
+        if not rows:
+            return None
+        location, storage, credentials = rows[0]
+        return BucketStorage(location=location, storage=orjson.loads(storage), credentials=credentials)
+
+    return Lookup("SELECT location, storage, credentials FROM buckets WHERE name = ?", (bucket,), answer)
 
 
 def namespace_properties(bucket_id: int, namespace: Namespace) -> Lookup[dict[str, str] | None]:

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from catalog_server.api.iceberg.call import Call, json_answer
 from catalog_server.api.rawpath import SEPARATOR
 from catalog_server.services import arns
+from catalog_server.services.storage import takes_properties
 from table_format.errors import Invalid
 
 
@@ -23,7 +24,10 @@ async def get_config(call: Call, endpoints: Sequence[str]) -> Response:
         overrides["namespace-separator"] = platform.settings.iceberg.namespace_separator
     return json_answer(
         {
-            "defaults": {},
+            # Of lower rank than what an engine is told of each table: it may know a nearer address.
+            "defaults": await platform.storage.told_properties(bucket.name)
+            if takes_properties(bucket.location)
+            else {},
             "overrides": overrides,
             "endpoints": endpoints,
             # Its presence says that keys are honoured; it is a member of its own, not a property.

@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from catalog_server.api.bodies import accepted_encoding, compress
 from catalog_server.api.iceberg.call import Call
 from catalog_server.services.documents import AnyDocument, Document
+from catalog_server.services.storage import takes_properties
 from catalog_server.services.tables import TableHandle
 from catalog_server.services.views import ViewHandle
 from table_format.metadata.document import TableMetadata
@@ -25,7 +26,7 @@ from table_format.metadata.document import TableMetadata
 ALL, REFS = "all", "refs"
 _ENTITY_TAG = re.compile(r'(?:W/)?("[^"]*")')
 _VARY = "Accept-Encoding, X-Iceberg-Access-Delegation"
-_TAIL = b',"config":{}}'
+_NO_CONFIG = b"{}"
 _COMPRESS_FROM_BYTES = 32 * 1024
 # Below this a copy is cheaper than two more writes.
 _PIECES_FROM_BYTES = 64 * 1024
@@ -35,9 +36,9 @@ _THREAD_FROM_BYTES = 256 * 1024
 class SplicedResponse(Response):
     """Metadata in its envelope, sent without a copy: many answers of one long document share its bytes."""
 
-    def __init__(self, location: str, raw: bytes, headers: Mapping[str, str]) -> None:
+    def __init__(self, location: str, raw: bytes, config: bytes, headers: Mapping[str, str]) -> None:
         head = _head(location)
-        self._pieces: tuple[bytes, ...] = (head, raw, _TAIL)
+        self._pieces: tuple[bytes, ...] = (head, raw, _tail(config))
         if len(raw) < _PIECES_FROM_BYTES:
             self._pieces = (b"".join(self._pieces),)
         length = str(sum(map(len, self._pieces)))
@@ -51,9 +52,15 @@ class SplicedResponse(Response):
         await send({"type": "http.response.body", "body": self._pieces[-1]})
 
 
-def etag(call: Call, metadata_location: str, table_uuid: str, snapshots: str = ALL) -> str:
+async def etag(call: Call, metadata_location: str, table_uuid: str, snapshots: str = ALL) -> str:
     """The quoted entity tag of one metadata version as this caller gets it in one shape."""
-    parts = (snapshots, table_uuid, metadata_location, call.bucket, call.principal.name, *call.delegation())
+    return _etag(call, metadata_location, table_uuid, snapshots, await _config(call, metadata_location))
+
+
+def _etag(call: Call, metadata_location: str, table_uuid: str, snapshots: str, config: bytes) -> str:
+    parts = [snapshots, table_uuid, metadata_location, call.bucket, call.principal.name, *call.delegation()]
+    if config != _NO_CONFIG:
+        parts.append(config.decode())
     digest = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16)
     return f'"{digest.hexdigest()}"'
 
@@ -72,20 +79,24 @@ def not_modified(tag: str) -> Response:
 async def load_result(call: Call, handle: TableHandle, snapshots: str = ALL) -> Response:
     """A LoadTableResult (which is a CommitTableResponse as well)."""
     document, location = handle.document, handle.metadata_location
+    config = await _config(call, document.metadata.location)
     if location is None:
-        return Response(_spliced(None, document.raw), media_type="application/json")
+        return Response(_spliced(None, document.raw, config), media_type="application/json")
     encoding = accepted_encoding(call.request.headers.get("accept-encoding", ""))
     table_uuid = handle.row.table_uuid if handle.row else str(document.metadata.uuid).lower()
-    headers = {"ETag": etag(call, location, table_uuid, snapshots), "Vary": _VARY}
+    headers = {"ETag": _etag(call, location, table_uuid, snapshots, config), "Vary": _VARY}
     if encoding is None or len(document.raw) < _COMPRESS_FROM_BYTES:
         shape = document.raw if snapshots == ALL else await _derived(document, REFS, _only_refs(document))
-        return SplicedResponse(location, shape, headers)
+        return SplicedResponse(location, shape, config, headers)
     narrowed = _only_refs(document) if snapshots == REFS else _whole
 
     def compressed(raw: bytes) -> bytes:
-        return compress(_spliced(location, narrowed(raw)), encoding)
+        return compress(_spliced(location, narrowed(raw), config), encoding)
 
-    body = await _derived(document, f"{snapshots}+{encoding}", compressed)
+    shape_name = f"{snapshots}+{encoding}"
+    if config != _NO_CONFIG:
+        shape_name += f"+{hashlib.blake2b(config, digest_size=8).hexdigest()}"
+    body = await _derived(document, shape_name, compressed)
     headers["Content-Encoding"] = encoding
     return Response(body, media_type="application/json", headers=headers)
 
@@ -137,8 +148,18 @@ def _only_refs(document: Document) -> Callable[[bytes], bytes]:
     return narrowed
 
 
-def _spliced(location: str | None, raw: bytes) -> bytes:
-    return b"".join((_head(location), raw, _TAIL))
+async def _config(call: Call, location: str) -> bytes:
+    """What the engine needs to know to reach the files, as JSON."""
+    storage = call.platform.storage
+    return await storage.told(call.bucket) if takes_properties(location) else _NO_CONFIG
+
+
+def _spliced(location: str | None, raw: bytes, config: bytes = _NO_CONFIG) -> bytes:
+    return b"".join((_head(location), raw, _tail(config)))
+
+
+def _tail(config: bytes) -> bytes:
+    return b',"config":' + config + b"}"
 
 
 def _head(location: str | None) -> bytes:

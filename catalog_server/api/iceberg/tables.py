@@ -58,7 +58,7 @@ async def load_table(call: Call) -> Response:
     known = call.request.headers.getlist("if-none-match")
     if known:
         row = await call.platform.tables.pointer(call.principal, call.bucket, ident)
-        tag = etag(call, row.metadata_location, row.table_uuid, snapshots)
+        tag = await etag(call, row.metadata_location, row.table_uuid, snapshots)
         if matches(known, tag):
             return not_modified(tag)
     handle = await call.platform.tables.load(call.principal, call.bucket, ident)
