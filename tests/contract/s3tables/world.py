@@ -1,10 +1,8 @@
 """`World`: a boto3 client on a server, things to ask about, and every answer held against the model."""
 
 import itertools
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,8 +103,8 @@ class World:
 
     def protect_bucket(self, arn: str) -> None:
         """Let the bucket refuse to be deleted."""
-        with closing(sqlite3.connect(self.server.data_dir / "frazil.db", timeout=30)) as database, database:
-            database.execute("UPDATE buckets SET protected = 1 WHERE name = ?", [arn.removeprefix(HOME)])
+        answer = self.management("PUT", f"/buckets/{arn.removeprefix(HOME)}", {"protected": True})
+        assert answer.status_code == 200, answer.text
 
     def code(self, operation: str, **parameters: Any) -> str:
         """How the operation is answered: the exception's name, or `SUCCESS`."""
