@@ -16,6 +16,8 @@ from catalog_server.store.engine import Database
 from catalog_server.store.table_entries import TableEntry
 from maintenance import policies as rules
 from maintenance.policies import PolicyType
+from maintenance.records.plan import column_of
+from table_format.errors import Invalid
 from table_format.jsontypes import JsonObject
 from table_format.metadata.document import TableMetadata
 
@@ -71,7 +73,10 @@ class TableMaintenanceService:
         self._documents = documents
 
     async def configuration(self, principal: Principal, entry: TableEntry, kind: PolicyType) -> Configuration:
-        """What is in force for the table, in AWS's words: a value that has none is rounded to what they can say."""
+        """What is in force for the table, of compaction, snapshots or records, in AWS's words.
+
+        A value that they have no word for is rounded to one that they have.
+        """
         around = await self._around(entry)
         layers = [(layer.scope, layer.documents.get(kind.value, {})) for layer in around.layers]
         explained = rules.explain(kind.value, layers, around.properties)
@@ -103,6 +108,19 @@ class TableMaintenanceService:
             report=report,
         )
 
+    async def why_no_record_expiration(self, principal: Principal, entry: TableEntry) -> str | None:
+        """Why rows of the table can not expire; None when they can."""
+        around = await self._around(entry)
+        if around.metadata is None:
+            return "the table has no metadata yet"
+        layers = [("", layer.documents.get(PolicyType.RECORDS.value, {})) for layer in around.layers]
+        column = rules.explain(PolicyType.RECORDS.value, layers, around.properties).get("column")
+        try:
+            column_of(around.metadata, None if column is None else str(column.value))
+        except Invalid as error:
+            return error.message
+        return None
+
     async def _around(self, entry: TableEntry) -> _Surroundings:
         layers = await self._database.hot(pointers.policy_layers(entry))
         if entry.metadata_location is None:
@@ -127,4 +145,5 @@ def _in_aws_words(kind: PolicyType, values: Mapping[str, object]) -> JsonObject:
             "minSnapshotsToKeep": max(number("minSnapshotsToKeep") or 0, 1),
             "maxSnapshotAgeHours": max(hours or 0, 1),
         }
-    return {name: number(name) for name in ("unreferencedDays", "nonCurrentDays")}
+    days = number("days")
+    return {} if days is None else {"days": days}

@@ -99,6 +99,7 @@ BODIES: dict[str, Any] = {
     "PutTableMaintenanceConfiguration": {
         "value": {"status": "enabled", "settings": {"icebergCompaction": {"targetFileSizeMB": 64}}}
     },
+    "PutTableRecordExpirationConfiguration": {"value": {"status": "disabled", "settings": {"days": 30}}},
     "TagResource": {"tags": {"a": "b", "c": ""}},
 }
 WITH_BODY = [operation for operation in OPERATIONS if operation.body is not None]

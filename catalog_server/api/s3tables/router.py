@@ -20,6 +20,7 @@ from catalog_server.api.s3tables import (
     maintenance,
     namespaces,
     not_offered,
+    record_expiration,
     resource_policies,
     storage_settings,
     table_maintenance,
@@ -50,6 +51,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *not_offered.OPERATIONS,
     *tables.OPERATIONS,
     *table_maintenance.OPERATIONS,
+    *record_expiration.OPERATIONS,
 )
 
 

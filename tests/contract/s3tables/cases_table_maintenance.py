@@ -1,11 +1,12 @@
 """Maintenance of tables: configuration, and how jobs went."""
 
+import json
 import sqlite3
 from contextlib import closing
 from typing import Any
 
-from tests.contract.s3tables.cases_buckets import BAD
-from tests.contract.s3tables.cases_tables import blank
+from tests.contract.s3tables.cases_buckets import BAD, MISSING
+from tests.contract.s3tables.cases_tables import NO_TABLE, blank
 from tests.contract.s3tables.world import HOME, Cases, World
 
 CASES = Cases()
@@ -121,7 +122,102 @@ def job_status(world: World) -> None:
     assert found["icebergUnreferencedFileRemoval"]["failureMessage"] == "the store was away"
 
 
-def ended(world: World, where: dict[str, str], kind: str, state: str, at_ms: int, error: str | None) -> None:
+RECORDS = "icebergRecordExpiration"
+GET_RECORDS, PUT_RECORDS, RECORD_JOBS = (
+    "GetTableRecordExpirationConfiguration",
+    "PutTableRecordExpirationConfiguration",
+    "GetTableRecordExpirationJobStatus",
+)
+BY_DAY = {
+    "iceberg": {
+        "schema": {"fields": [{"id": 1, "name": "at", "type": "timestamptz"}]},
+        "partitionSpec": {"fields": [{"sourceId": 1, "transform": "day", "name": "day"}]},
+    }
+}
+NOT_ALLOWED = "MethodNotAllowedException"
+
+
+def by_day(world: World) -> str:
+    """A table that is partitioned by day: its ARN."""
+    where = {"tableBucketARN": world.bucket, "namespace": world.new_namespace(), "name": world.fresh("t")}
+    arn: str = world.client.create_table(**where, format="ICEBERG", metadata=BY_DAY)["tableARN"]
+    return arn
+
+
+@CASES.success(GET_RECORDS, "off where nothing is set")
+def get_records(world: World) -> None:
+    found = world.client.get_table_record_expiration_configuration(tableArn=by_day(world))
+    assert found["configuration"] == {"status": "disabled"}
+
+
+@CASES.success(PUT_RECORDS)
+def put_records(world: World) -> None:
+    arn = by_day(world)
+
+    def put_and_get(**value: Any) -> Any:
+        world.client.put_table_record_expiration_configuration(tableArn=arn, value=value)
+        return world.client.get_table_record_expiration_configuration(tableArn=arn)["configuration"]
+
+    assert put_and_get(settings={"days": 30}) == {"status": "disabled", "settings": {"days": 30}}
+    assert put_and_get(status="enabled") == {"status": "enabled", "settings": {"days": 30}}
+    assert put_and_get(settings={"days": 7}) == {"status": "enabled", "settings": {"days": 7}}
+    assert put_and_get(status="disabled") == {"status": "disabled", "settings": {"days": 7}}
+
+
+@CASES.success(RECORD_JOBS)
+def record_job_status(world: World) -> None:
+    arn = by_day(world)
+    found = world.client.get_table(tableArn=arn)
+    where = {"namespace": found["namespace"][0], "name": found["name"]}
+    assert world.client.get_table_record_expiration_job_status(tableArn=arn)["status"] == "Disabled"
+    value = {"status": "enabled", "settings": {"days": 7}}
+    world.client.put_table_record_expiration_configuration(tableArn=arn, value=value)
+    assert world.client.get_table_record_expiration_job_status(tableArn=arn)["status"] == "NotYetRun"
+    figures = {"deletedDataFiles": 2, "deletedRecords": 30, "removedFilesSize": 4000}
+    ended(world, where, RECORDS, "done", 1_700_000_000_000, None, {"figures": figures})
+    found = world.client.get_table_record_expiration_job_status(tableArn=arn)
+    assert (found["status"], found["metrics"]) == ("Successful", figures)
+    assert found["lastRunTimestamp"].timestamp() == 1_700_000_000
+
+
+for _operation in (GET_RECORDS, PUT_RECORDS, RECORD_JOBS):
+    _value: dict[str, Any] = (
+        {"value": {"status": "enabled", "settings": {"days": 1}}} if _operation == PUT_RECORDS else {}
+    )
+    CASES.refused(_operation, NOT_ALLOWED, "no time to go by", "can not be applied to this table")(
+        lambda world, more=_value: {"tableArn": world.client.get_table(**world.table)["tableARN"], **more}
+    )
+    CASES.refused(_operation, NOT_ALLOWED, "blank", "the table has no metadata yet")(
+        lambda world, more=_value: {"tableArn": world.client.get_table(**blank(world))["tableARN"], **more}
+    )
+    CASES.refused(_operation, MISSING, "ARN of none", NO_TABLE)(
+        lambda world, more=_value: {"tableArn": f"{world.bucket}/table/none", **more}
+    )
+    CASES.refused(_operation, BAD, "no ARN", "at 'tableArn'")(
+        lambda _, more=_value: {"tableArn": "x", **more}
+    )
+    CASES.refused(_operation, BAD, "no ARN at all", "at 'tableArn'")(lambda _, more=_value: {**more})
+for _what, _given in (
+    ("no days", {"status": "enabled"}),
+    ("zero days", {"status": "enabled", "settings": {"days": 0}}),
+    ("more than a number", {"settings": {"days": 2**31}}),
+    ("status", {"status": "on"}),
+    ("no value", None),
+):
+    CASES.refused(PUT_RECORDS, BAD, _what)(
+        lambda world, value=_given: {"tableArn": by_day(world), "value": value}
+    )
+
+
+def ended(
+    world: World,
+    where: dict[str, str],
+    kind: str,
+    state: str,
+    at_ms: int,
+    error: str | None,
+    report: Any = None,
+) -> None:
     """Note a job as ended."""
     with closing(sqlite3.connect(world.server.data_dir / "frazil.db", timeout=30)) as database, database:
         bucket_id, table_id, table_uuid = database.execute(
@@ -129,7 +225,20 @@ def ended(world: World, where: dict[str, str], kind: str, state: str, at_ms: int
         ).fetchone()
         database.execute(
             "INSERT INTO jobs (kind, state, origin, bucket_id, namespace_key, table_name, table_id, table_uuid, "
-            "dry_run, payload, priority, attempts, max_attempts, run_after_ms, error, created_at_ms, finished_at_ms) "
-            "VALUES (?, ?, 'test', ?, ?, ?, ?, ?, 0, '{}', 0, 1, 1, 0, ?, 1, ?)",
-            [kind, state, bucket_id, where["namespace"], where["name"], table_id, table_uuid, error, at_ms],
+            "dry_run, payload, priority, attempts, max_attempts, run_after_ms, error, "
+            "created_at_ms, finished_at_ms, report) VALUES (?, ?, 'test', ?, ?, ?, ?, ?, 0, '{}', 0, 1, 1, 0, ?, 1, ?, ?)",
+            [
+                *(
+                    kind,
+                    state,
+                    bucket_id,
+                    where["namespace"],
+                    where["name"],
+                    table_id,
+                    table_uuid,
+                    error,
+                    at_ms,
+                ),
+                None if report is None else json.dumps(report),
+            ],
         )
