@@ -226,7 +226,8 @@ def ended(
         database.execute(
             "INSERT INTO jobs (kind, state, origin, bucket_id, namespace_key, table_name, table_id, table_uuid, "
             "dry_run, payload, priority, attempts, max_attempts, run_after_ms, error, "
-            "created_at_ms, finished_at_ms, report) VALUES (?, ?, 'test', ?, ?, ?, ?, ?, 0, '{}', 0, 1, 1, 0, ?, 1, ?, ?)",
+            "created_at_ms, finished_at_ms, report) "
+            "VALUES (?, ?, 'test', ?, ?, ?, ?, ?, 0, '{}', 0, 1, 1, 0, ?, 1, ?, ?)",
             [
                 *(
                     kind,
