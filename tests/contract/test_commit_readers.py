@@ -12,10 +12,12 @@ from pyiceberg.table import StaticTable
 from table_format.catalog import LoadedTable
 from table_format.clock import SystemClock, SystemIds
 from table_format.commit.change import Change
+from table_format.commit.delete import delete_files
 from table_format.commit.producer import SnapshotProducer
 from table_format.commit.retry import commit_with_retry
 from table_format.commit.rewrite import RewriteGroup
 from table_format.commit.summary import Changes, Operation
+from table_format.commit.tree import HeadTree, TreeCache
 from table_format.io.local import LocalObjectStore
 from table_format.manifest.entries import ManifestContent, Status
 from table_format.manifest.read import read_manifest
@@ -196,3 +198,25 @@ def test_pyiceberg_table_maintained_by_us(tmp_path: Path) -> None:
     (task,) = lake.tasks()
     path = task.entry.data_file.file_path.removeprefix("file://")
     assert pq.read_metadata(path).num_rows == 5
+
+
+def test_expired_rows_are_gone_for_every_reader_and_stay_in_the_old_snapshot(
+    tmp_path: Path, duck: Any
+) -> None:
+    lake = local_lake(tmp_path, spec=BY_NAME)
+    for number, name in enumerate(("a", "b", "a", "c")):
+        lake.append_rows(row(number, name), partition=(name,))
+    before = lake.metadata.current_snapshot_id
+
+    def expire(table: LoadedTable) -> Change | None:
+        tree = HeadTree(lake.store, table.metadata, TreeCache())
+        old = [e for (e,) in tree.data.values() if e.data_file.partition == ("a",)]
+        return delete_files(table, tree, old, summary={}, clock=lake.clock, ids=lake.ids)
+
+    lake.commit(expire)
+    assert by_pyiceberg(lake) == by_duckdb(duck, lake) == [row(1, "b"), row(3, "c")]
+    table = StaticTable.from_metadata(lake.table.metadata_location)
+    assert len(table.scan(snapshot_id=before).to_arrow()) == 4
+    assert table.inspect.snapshots().to_pylist()[-1]["operation"] == "delete"
+    lake.append_rows(row(9, "a"), partition=("a",))
+    assert by_pyiceberg(lake) == by_duckdb(duck, lake) == [row(1, "b"), row(3, "c"), row(9, "a")]

@@ -336,6 +336,17 @@ def test_commands_against_a_running_server(tmp_path: Path) -> None:
         assert compaction["settings"]["minInputFiles"] == 7
         assert compaction["sources"]["minInputFiles"] == "table"
         assert "targetFileSizeMB" in ok("policy", "effective", "--table", 'db."odd.name"')
+        (own,) = json.loads(ok("policy", "get", "--table", 'db."odd.name"', "--json"))
+        assert own["settings"] == {"targetFileSizeMB": 128, "minInputFiles": 7}
+        assert "Policies set at this table" in ok("policy", "get", "--table", 'db."odd.name"')
+        told = ok("policy", "explain", "compaction", "--table", 'db."odd.name"')
+        assert all(text in told for text in ("64 to 512", "not set", "maxBytesPerRun", "quietHours"))
+        changes = json.loads(ok("policy", "history", "--table", 'db."odd.name"', "--json"))
+        assert [change["after"]["settings"] for change in changes] == [
+            {"targetFileSizeMB": 128, "minInputFiles": 7},
+            {"targetFileSizeMB": 128},
+        ]
+        assert "not set" in ok("policy", "history", "--table", 'db."odd.name"', "--kind", "compaction")
         job = json.loads(ok("maintenance", "plan", "compaction", 'db."odd.name"', "--json"))
         assert (job["state"], job["dryRun"]) == ("done", True)
         ok("maintenance", "run", "snapshots", 'db."odd.name"')

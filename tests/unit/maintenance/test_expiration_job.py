@@ -244,6 +244,22 @@ def test_maint_B2_a_path_that_was_removed_and_added_again_stays(lake):
     assert lake.rows() == rows
 
 
+def test_maint_B13_files_that_a_cherry_pick_published_stay_when_the_staged_snapshot_expires(lake):
+    lake.append_rows({"id": 0, "name": "n0"})
+    before = lake.metadata.current_snapshot_id
+    staged = lake.append_rows({"id": 1, "name": "staged"})
+    staging = lake.metadata.current_snapshot_id
+    set_ref(lake, "main", before, "branch")  # audited there, on no branch
+    lake.append(staged)  # what publishing it does: the same file in a snapshot of main's own
+    rows = lake.rows()
+    lake.append_rows({"id": 2, "name": "n2"})
+    lake.clock.advance(2 * HOUR)
+    expire(lake)
+    assert staging not in snapshot_ids(lake)
+    assert staged.file_path in objects(lake)
+    assert len(lake.rows()) == len(rows) + 1
+
+
 def test_maint_B4_R41_a_retained_ref_keeps_its_head_and_its_files(lake):
     lake.append_rows({"id": 1, "name": "a"})
     old = lake.metadata.current_snapshot_id
@@ -354,7 +370,7 @@ def test_a_file_that_came_to_be_referenced_before_a_batch_stays(lake):
     assert set(inputs) <= objects(lake)
 
 
-def test_the_lease_is_asked_before_each_batch_and_the_rest_is_carried_on_later(lake):
+def test_maint_B10_the_lease_is_asked_before_each_batch_and_the_rest_is_carried_on_later(lake):
     rewritten_history(lake)
     before = objects(lake)
     ctx = context(lake, delete_batch=2)

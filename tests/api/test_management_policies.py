@@ -1,0 +1,94 @@
+"""Policies over HTTP: what holds at each level, who changed what, and versions that protect every change."""
+
+import pytest
+
+from tests.api.iceberg_client import Catalog, Http
+from tests.api.test_management import assert_problem
+
+BUCKET = "/api/v1/buckets/default"
+KIND = "icebergCompaction"
+
+
+def levels_of(catalog: Catalog) -> tuple[str, str]:
+    """Paths of a new namespace and of a table in it."""
+    levels, _ = catalog.new_table()
+    namespace = f"{BUCKET}/namespaces/{levels[0]}"
+    return namespace, f"{namespace}/tables/t"
+
+
+def holds(http: Http, path: str) -> dict[str, object]:
+    answer = http.get(f"{path}/policies/effective")
+    assert answer.status_code == 200, answer.text
+    (found,) = [policy for policy in answer.json()["policies"] if policy["type"] == KIND]
+    return dict(found)
+
+
+def test_what_holds_at_every_level(http: Http, catalog: Catalog) -> None:
+    namespace, table = levels_of(catalog)
+    body = {"status": "disabled", "settings": {"minInputFiles": 3}}
+    assert http.put(f"{namespace}/policies/{KIND}", json=body).status_code == 200
+    for path in (namespace, table):
+        found = holds(http, path)
+        assert (found["status"], found["settings"]["minInputFiles"]) == ("disabled", 3)
+        assert found["sources"]["minInputFiles"] == f"namespace {namespace.rpartition('/')[2]}"
+        assert (found["disabledReason"], found["notes"]) == ("the policy is disabled", [])
+    assert holds(http, BUCKET)["sources"]["minInputFiles"] == "default"
+    assert holds(http, BUCKET)["disabledReason"] is None
+    assert http.get(f"{table}/policies").json() == http.get(f"{table}/policies/effective").json()
+    for missing in (f"{namespace}x", f"{table}x", "/api/v1/buckets/nowhere"):
+        assert_problem(http.get(f"{missing}/policies/effective"), 404, "not-found")
+        assert_problem(http.get(f"{missing}/policies/history"), 404, "not-found")
+
+
+def test_changes_come_in_pages_newest_first(http: Http, catalog: Catalog) -> None:
+    namespace, table = levels_of(catalog)
+    for path in (namespace, table):
+        for number in (3, 4, 5):
+            body = {"settings": {"minInputFiles": number}}
+            assert http.put(f"{path}/policies/{KIND}", json=body).status_code == 200
+        assert http.delete(f"{path}/policies/{KIND}").status_code == 204
+        seen, token = [], ""
+        while token is not None:
+            query = {"pageSize": "3", "pageToken": token, "policyType": KIND}
+            page = http.get(f"{path}/policies/history", params=query).json()
+            seen += page["changes"]
+            token = page["nextPageToken"]
+        told = [(change["before"] or {}).get("settings", {}).get("minInputFiles") for change in seen]
+        assert told == [5, 4, 3, None]
+        assert seen[0]["after"] is None
+        assert {change["by"] for change in seen} == {"anonymous"}
+        assert {change["type"] for change in seen} == {KIND}
+    assert_problem(http.get(f"{table}/policies/history?policyType=nope"), 400, "invalid")
+    assert_problem(http.get(f"{table}/policies/history?pageToken=nope"), 400, "invalid")
+    assert_problem(http.get(f"{table}/policies/history?pageSize=0"), 400, "invalid")
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_every_change_can_be_bound_to_a_version(http: Http, catalog: Catalog, level: int) -> None:
+    namespace, table = levels_of(catalog)
+    path = f"{(BUCKET, namespace, table)[level]}/policies/icebergSnapshotManagement"
+    body = {"settings": {"minSnapshotsToKeep": 2}}
+    stale = {"If-Match": '"77"'}
+    assert_problem(http.put(path, json=body, headers=stale), 412, "conflict")
+    made = http.put(path, json=body, headers={"If-Match": '"0"'})
+    assert made.status_code == 200
+    assert_problem(http.put(path, json=body, headers={"If-Match": '"0"'}), 412, "conflict")
+    tag = http.get(path).headers["etag"]
+    assert tag == made.headers["etag"]
+    assert_problem(http.delete(path, headers=stale), 412, "conflict")
+    assert http.delete(path, headers={"If-Match": tag}).status_code == 204
+    assert_problem(http.put(path, json=body, headers={"If-Match": tag}), 412, "conflict")
+
+
+def test_dangerous_and_unbuilt_values_are_refused_with_what_to_do(http: Http, catalog: Catalog) -> None:
+    _, table = levels_of(catalog)
+    refused = {
+        "icebergSnapshotManagement": ({"minSnapshotsToKeep": 0}, "maintenance.allow_unsafe"),
+        "icebergUnreferencedFileRemoval": ({"nonCurrentSeconds": 60}, "maintenance.allow_unsafe"),
+        "icebergCompaction": ({"strategy": "z-order"}, "not built yet: use one of auto, binpack"),
+        "icebergRecordExpiration": ({"days": 3}, "name the column that tells the age of rows"),
+    }
+    for kind, (settings, told) in refused.items():
+        answer = http.put(f"{table}/policies/{kind}", json={"settings": settings})
+        assert_problem(answer, 400, "invalid")
+        assert told in answer.json()["detail"]
