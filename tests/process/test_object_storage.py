@@ -202,6 +202,63 @@ def test_a_dropped_table_keeps_its_files_and_is_registered(
     assert ids(catalog.load_table("back.again")) == [1, 2, 3]
 
 
+def test_a_bucket_with_credentials_of_its_own(
+    s3: S3Server, server: Server, connect: Callable[..., Catalog]
+) -> None:
+    url = f"{server.api}/buckets"
+    wanted = {
+        "name": "second",
+        "location": f"s3://{s3.bucket()}/x",
+        "storage": s3.storage,
+        "credentials": "second",
+    }
+    refused = requests.post(url, json={**wanted, "credentials": "unheard-of"}, timeout=60)
+    assert refused.status_code == 400
+    assert "unheard-of" in refused.text
+    made = requests.post(url, json=wanted, timeout=60)
+    assert made.status_code == 201, made.text
+    assert SECRET not in made.text + refused.text
+    catalog = connect("second")
+    catalog.create_namespace("n")
+    table = catalog.create_table("n.t", rows(1).schema)
+    table.append(rows(1))
+    assert table.location().startswith(wanted["location"])
+    assert ids(catalog.load_table("n.t")) == [1]
+
+
+def test_a_location_that_does_not_work_is_told_and_not_stored(s3: S3Server, server: Server) -> None:
+    url = f"{server.api}/buckets"
+    refused = requests.post(
+        url, json={"name": "nowhere", "location": "s3://no-such-bucket-at-all/x"}, timeout=60
+    )
+    assert refused.status_code == 400
+    assert "write failed: there is no bucket 'no-such-bucket-at-all'" in refused.json()["detail"]
+    assert requests.get(f"{url}/nowhere", timeout=30).status_code == 404
+
+
+def test_other_storage_of_a_bucket_counts_at_once(
+    s3: S3Server, server: Server, connect: Callable[..., Catalog]
+) -> None:
+    url = f"{server.api}/buckets/other"
+    wanted = {"name": "other", "location": f"s3://{s3.bucket()}"}
+    assert requests.post(f"{server.api}/buckets", json=wanted, timeout=60).status_code == 201
+    catalog = connect("other")
+    catalog.create_namespace("n")
+    catalog.create_table("n.t", rows(1).schema)
+    table = f"{server.iceberg}/v1/other/namespaces/n/tables/t"
+    before = requests.get(table, timeout=30)
+    outside = s3.endpoint.replace("127.0.0.1", "localhost")
+    version = requests.get(url, timeout=30).headers["ETag"]
+    changed = requests.put(
+        url, json={"storage": {"s3.client-endpoint": outside}}, headers={"If-Match": version}, timeout=60
+    )
+    assert changed.status_code == 200, changed.text
+    after = requests.get(table, headers={"If-None-Match": before.headers["ETag"]}, timeout=30)
+    assert after.status_code == 200  # the metadata is the same, the way to it is not
+    assert after.json()["config"]["s3.endpoint"] == outside
+    connect("other").load_table("n.t").append(rows(1))
+
+
 def test_the_surroundings_keys_are_used_where_none_are_set(s3: S3Server, tmp_path: Path) -> None:
     location = f"s3://{s3.bucket()}"
     environment = {
