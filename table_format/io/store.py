@@ -33,7 +33,9 @@ class ObjectStore(Protocol):
     """What the project needs of a store.
 
     Every method raises `NoSuchFile` for a missing object, `AlreadyExists` for a refused if-absent put,
-    `Forbidden` when access is denied and `Unavailable` for anything that may pass.
+    `Forbidden` when access is denied, `Invalid` for a path that can not be one or is in no bucket that exists, and
+    `Unavailable` for anything that may pass. After `Unavailable` from a write the object may be there all the same:
+    over a network the answer can be lost.
     """
 
     def get(self, path: str, byte_range: tuple[int, int] | None = None) -> bytes:
@@ -53,7 +55,10 @@ class ObjectStore(Protocol):
         ...
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """All objects below `prefix` + "/", in any order; complete or an error, never cut short."""
+        """All objects below `prefix` + "/", in any order; complete or an error, never cut short.
+
+        An age that a store tells in whole seconds counts to the second's end: nothing seems older than it is.
+        """
         ...
 
     def delete_many(self, paths: Iterable[str]) -> Sequence[DeleteFailure]:
@@ -67,6 +72,7 @@ class ObjectStore(Protocol):
     def open_output(self, path: str) -> BinaryIO:
         """A writer whose object appears, durably and whole, at `close()`.
 
-        It does not appear at all when the writer is dropped or leaves a `with` block by an exception.
+        It does not appear at all when the writer is dropped or leaves a `with` block by an exception. (When `close`
+        itself fails because the store's last answer was lost, it may.)
         """
         ...
