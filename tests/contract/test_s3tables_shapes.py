@@ -9,9 +9,15 @@ from botocore.model import ListShape, MapShape, OperationModel, Shape, StringSha
 from catalog_server.api.s3tables.operation import Operation
 from catalog_server.api.s3tables.router import OPERATIONS
 from catalog_server.api.s3tables.wire import Anything, Flag, Items, Struct, Text, Texts, Whole
-from tests.contract.s3tables.model import MODEL
+from tests.contract.s3tables.model import MODEL, on_the_wire
 
 OFFERED = [operation for operation in OPERATIONS if operation.offered]
+
+# Where we ask for more than the model: columns and types have names.
+STRICTER = {
+    f"metadata.iceberg.{member}.fields[].{name}: lengths (1, None), the model has (None, None)"
+    for member, name in (("schema", "name"), ("schema", "type"), ("schemaV2", "name"))
+}
 
 
 def by_place(model: OperationModel, place: str) -> dict[str, tuple[Shape, bool]]:
@@ -78,14 +84,16 @@ def _of_simple(ours: Any, theirs: Shape, at: str, *, answer: bool) -> Iterator[s
 def _of_members(ours: Struct, theirs: StructureShape, at: str, *, answer: bool) -> Iterator[str]:
     if getattr(theirs, "is_tagged_union", False) != ours.union:
         yield f"{at}: a union or not"
-    if set(ours.required) != set(theirs.required_members):
-        yield f"{at}: required {ours.required}, the model has {theirs.required_members}"
-    extra = set(ours.members) - set(theirs.members)
-    missing = set() if answer else set(theirs.members) - set(ours.members)
+    known = on_the_wire(theirs)
+    required = {name for name, (_, needed) in known.items() if needed}
+    if set(ours.required) != required:
+        yield f"{at}: required {ours.required}, the model has {sorted(required)}"
+    extra = set(ours.members) - set(known)
+    missing = set() if answer else set(known) - set(ours.members)
     if extra or missing:
         yield f"{at}: members too many {sorted(extra)}, missing {sorted(missing)}"
-    for name in set(ours.members) & set(theirs.members):
-        yield from differences(ours.members[name], theirs.members[name], f"{at}.{name}", answer=answer)
+    for name in set(ours.members) & set(known):
+        yield from differences(ours.members[name], known[name][0], f"{at}.{name}", answer=answer)
 
 
 def _limits(at: str, ours: tuple[int | None, int | None], theirs: Shape) -> Iterator[str]:
@@ -117,7 +125,7 @@ def test_requests_are_the_models(operation: Operation) -> None:
             assert ours is not None
             assert (name in ours.required) == needed, name
             found += list(differences(members[name], shape, name, answer=False))
-    assert found == []
+    assert set(found) == (STRICTER if operation.name == "CreateTable" else set())
 
 
 @pytest.mark.parametrize("operation", OFFERED, ids=lambda operation: operation.name)

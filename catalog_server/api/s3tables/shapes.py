@@ -4,11 +4,11 @@ from catalog_server.api.s3tables.wire import Struct, Text, Texts, Whole
 
 _ARN_START = r"arn:aws[-a-z0-9]*:[a-z0-9]+:[-a-z0-9]*:[0-9]{12}:bucket/"
 
-BUCKET_ARN = Text(pattern=rf"{_ARN_START}[a-z0-9_-]{{3,63}}", doc="The ARN of a table bucket.")
+BUCKET_ARN = Text(pattern=rf"({_ARN_START}[a-z0-9_-]{{3,63}})", doc="The ARN of a table bucket.")
 TABLE_ARN = Text(
     least=1,
     most=2048,
-    pattern=rf"{_ARN_START}[a-z0-9_-]{{3,63}}/table/[a-zA-Z0-9-_]{{1,255}}",
+    pattern=rf"({_ARN_START}[a-z0-9_-]{{3,63}}/table/[a-zA-Z0-9-_]{{1,255}})",
     doc="The ARN of a table.",
 )
 RESOURCE_ARN = Text(

@@ -45,18 +45,31 @@ def faults(shape: Shape, value: Any, at: str = "") -> list[str]:
     return _of_simple(shape, value, at)
 
 
+def on_the_wire(shape: StructureShape) -> dict[str, tuple[Shape, bool]]:
+    """The members by the names that they have in JSON, and whether they are required."""
+    return {
+        member.serialization.get("name", name): (member, name in shape.required_members)
+        for name, member in shape.members.items()
+    }
+
+
 def _of_structure(shape: StructureShape, value: Any, at: str) -> list[str]:
     if shape.metadata.get("document") or getattr(shape, "is_document_type", False):
         return []
     if not isinstance(value, dict):
         return [f"{at}: {value!r} is no object"]
-    found = [f"{at}: {name} is missing" for name in shape.required_members if value.get(name) is None]
-    found += [f"{at}: {name} is not in the model" for name in value if name not in shape.members]
+    known = on_the_wire(shape)
+    found = [
+        f"{at}: {name} is missing"
+        for name, (_, needed) in known.items()
+        if needed and value.get(name) is None
+    ]
+    found += [f"{at}: {name} is not in the model" for name in value if name not in known]
     if getattr(shape, "is_tagged_union", False) and len(value) != 1:
         found.append(f"{at}: a union of {sorted(value)}")
     for name, inner in value.items():
-        if name in shape.members and inner is not None:
-            found += faults(shape.members[name], inner, f"{at}.{name}")
+        if name in known and inner is not None:
+            found += faults(known[name][0], inner, f"{at}.{name}")
     return found
 
 
