@@ -24,7 +24,7 @@ COMMANDS = (
     ("worker", "worker", "worker"),
     ("bucket", "tables", "buckets"),
     ("namespace", "tables", "namespaces"),
-    ("table", "tables", "tables"),
+    ("table", "table_changes", "tables"),
     ("policy", "policies", "policies"),
     ("maintenance", "maintenance", "maintenance"),
     ("db", "database", "database"),

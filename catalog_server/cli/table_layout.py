@@ -1,0 +1,183 @@
+"""`frazil table list | show | files | snapshots | refs`: which tables there are, and how one is laid out."""
+
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from catalog_server.cli.client import (
+    DEFAULT_URL,
+    NAMESPACES,
+    TABLE_HELP,
+    TABLES,
+    Bucket,
+    Json,
+    ManagementClient,
+    Url,
+    bucket_path,
+    namespace_text,
+    parse_namespace,
+    parse_table,
+    shown_name,
+    table_path,
+)
+from catalog_server.cli.output import duration, moment, print_json, print_record, print_table, remark, size
+from table_format.jsontypes import JsonObject
+
+tables = typer.Typer(
+    no_args_is_help=True,
+    help="Tables: what there is, how it is laid out; drop and restore, protect, hand over.",
+)
+
+OfTable = Annotated[str, typer.Argument(help=TABLE_HELP, autocompletion=TABLES)]
+
+
+@tables.command("list")
+def list_tables(
+    namespace: Annotated[
+        str | None, typer.Argument(help="Only this namespace.", autocompletion=NAMESPACES)
+    ] = None,
+    prefix: Annotated[str, typer.Option("--prefix", help="Only tables whose name begins so.")] = "",
+    bucket: Bucket = "default",
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """List the tables of a namespace, or of the whole bucket."""
+    query = {
+        "namespace": None if namespace is None else namespace_text(parse_namespace(namespace)),
+        "prefix": prefix or None,
+    }
+    found = list(ManagementClient(url).pages(f"{bucket_path(bucket)}/tables", "tables", query))
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        [
+            shown_name(row["namespace"], row["name"]),
+            moment(row["updatedAtMs"]),
+            row["protected"],
+            row["location"],
+        ]
+        for row in found
+    ]
+    print_table("Tables", ["table", "changed", "protected", "location"], rows)
+
+
+@tables.command("show")
+def show_table(
+    table: OfTable, bucket: Bucket = "default", url: Url = DEFAULT_URL, as_json: Json = False
+) -> None:
+    """Show where a table lies, and its files by size: whether it needs compaction."""
+    details = ManagementClient(url).get(table_path(bucket, parse_table(table)))
+    if as_json:
+        print_json(details)
+        return
+    _print_details(details)
+
+
+@tables.command("files")
+def files(table: OfTable, bucket: Bucket = "default", url: Url = DEFAULT_URL, as_json: Json = False) -> None:
+    """Show the data and delete files of a table's current snapshot by size."""
+    found = ManagementClient(url).get(f"{table_path(bucket, parse_table(table))}/files")
+    if as_json:
+        print_json(found)
+        return
+    _print_sizes("Data files by size", found["dataFiles"])
+    _print_sizes("Delete files by size", found["deleteFiles"])
+    _remark_part(found)
+
+
+@tables.command("snapshots")
+def snapshots(
+    table: OfTable,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Show at most so many.")] = 20,
+    bucket: Bucket = "default",
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """List the snapshots of a table, newest first."""
+    path = f"{table_path(bucket, parse_table(table))}/snapshots"
+    query = {"pageSize": str(min(limit, 1000))}
+    found = list(islice(ManagementClient(url).pages(path, "snapshots", query), limit))
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        [
+            str(row["snapshotId"]),
+            moment(row["timestampMs"]),
+            row["operation"],
+            row["summary"].get("added-records", ""),
+            row["summary"].get("total-records", ""),
+            row["summary"].get("total-data-files", ""),
+            ", ".join(row["refs"]),
+        ]
+        for row in found
+    ]
+    print_table("Snapshots", ["snapshot", "time", "operation", "added", "records", "files", "refs"], rows)
+
+
+@tables.command("refs")
+def refs(table: OfTable, bucket: Bucket = "default", url: Url = DEFAULT_URL, as_json: Json = False) -> None:
+    """List the branches and tags of a table, with their own retention."""
+    found = ManagementClient(url).get(f"{table_path(bucket, parse_table(table))}/refs")["refs"]
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        [
+            row["name"],
+            row["type"],
+            str(row["snapshotId"]),
+            row["minSnapshotsToKeep"],
+            _age(row["maxSnapshotAgeMs"]),
+            _age(row["maxRefAgeMs"]),
+        ]
+        for row in found
+    ]
+    print_table("Refs", ["ref", "type", "snapshot", "keeps snapshots", "of age", "lasts"], rows)
+
+
+def _print_details(details: JsonObject) -> None:
+    table, figures = details["table"], details["figures"]
+    print_record(
+        shown_name(table["namespace"], table["name"]),
+        [
+            ("bucket", table["bucket"]),
+            ("uuid", table["uuid"]),
+            ("location", table["location"]),
+            ("metadata", table["metadataLocation"]),
+            ("metadata size", size(figures["metadataBytes"])),
+            ("format version", details["formatVersion"]),
+            ("protected", table["protected"]),
+            ("created", moment(table["createdAtMs"])),
+            ("changed", moment(table["updatedAtMs"])),
+            ("snapshots", figures["snapshots"]),
+            ("manifests", figures["manifests"]),
+            ("partitions", figures["partitions"]),
+            ("data files", figures["dataFiles"]),
+            ("delete files", figures["deleteFiles"]),
+            ("records", figures["records"]),
+            ("data size", size(figures["bytes"])),
+        ],
+    )
+    _print_sizes("Data files by size", figures["fileSizes"])
+    _remark_part(figures)
+
+
+def _print_sizes(title: str, classes: list[JsonObject]) -> None:
+    rows = [[_below(row["belowBytes"]), row["files"], size(row["bytes"])] for row in classes if row["files"]]
+    print_table(title, ["size", "files", "bytes"], rows)
+
+
+def _remark_part(found: JsonObject) -> None:
+    if not found["complete"]:
+        remark("the table is large: sizes and partitions are those of a part of its files")
+
+
+def _below(bound: int | None) -> str:
+    return "larger" if bound is None else f"below {size(bound)}"
+
+
+def _age(ms: int | None) -> str:
+    return "" if ms is None else duration(ms)

@@ -1,0 +1,120 @@
+"""`frazil table …` against a real server: what is asked, refused and told."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from catalog_server import cli
+from tests.process.servers import Server, serving
+
+pytestmark = pytest.mark.process
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    directory: Path = tmp_path_factory.mktemp("tables")
+    with serving(directory, maintenance=False) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def catalog(server: Server) -> Catalog:
+    found = load_catalog("c", type="rest", uri=server.iceberg)
+    found.create_namespace("sales")
+    return found
+
+
+@pytest.fixture
+def call(server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Run a command of `frazil table` in this process: exit code, output, errors."""
+    monkeypatch.setenv("FRAZIL_URL", server.url)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["frazil", "table", *arguments])
+        code: Any = 0
+        try:
+            cli.main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        printed = capsys.readouterr()
+        return int(code), printed.out, printed.err
+
+    return run
+
+
+def make(catalog: Catalog, name: str) -> None:
+    catalog.create_table(f"sales.{name}", Schema(NestedField(1, "id", LongType(), required=False)))
+
+
+def test_what_destroys_asks_and_refuses_without_a_terminal(catalog: Catalog, call: Call) -> None:
+    make(catalog, "asked")
+    for command in ("drop", "unregister"):
+        code, out, err = call(command, "sales.asked")
+        assert (code, out) == (1, "")
+        assert "There is no terminal to ask at: say --yes to do it" in err
+    assert call("show", "sales.asked")[0] == 0
+    assert call("drop", "sales.asked", "--yes")[0] == 0
+    for command in ("purge", "forget"):
+        assert call(command, "sales.asked")[0] == 1
+    assert call("undrop", "sales.asked") == (0, "sales.asked is restored\n", "")
+
+
+def test_drop_and_undrop_one_of_several(catalog: Catalog, call: Call) -> None:
+    for _ in range(2):
+        make(catalog, "twice")
+        code, out, _ = call("drop", "sales.twice", "--yes")
+        assert code == 0
+        assert "`frazil table undrop sales.twice` restores it until 20" in out
+    code, _, err = call("undrop", "sales.twice")
+    assert code == 1
+    assert "2 tables sales.twice were dropped: choose one by --id: " in err
+    code, out, _ = call("dropped", "sales", "--json")
+    found = [row for row in json.loads(out) if row["name"] == "twice"]
+    assert len(found) == 2
+    chosen = found[1]["id"]
+    restored = call("undrop", "sales.twice", "--id", chosen, "--as", "sales.first")
+    assert restored == (0, "sales.first is restored\n", "")
+    assert json.loads(call("show", "sales.first", "--json")[1])["table"]["resourceId"] == chosen
+    code, _, err = call("undrop", "sales.twice", "--id", chosen)
+    assert (code, err) == (
+        1,
+        f"frazil: no dropped table sales.twice with the id {chosen}: see `frazil table dropped`\n",
+    )
+    assert "can be restored until 20" in call("dropped")[1]
+    code, out, _ = call("purge", "sales.twice", "--yes")
+    assert code == 0
+    assert out.startswith("job ")
+    assert "can be restored until it begins" in call("dropped")[1]
+    assert call("forget", "sales.twice", "--yes") == (
+        0,
+        "sales.twice is forgotten; its files stay\n",
+        "",
+    )
+
+
+def test_protect_rename_register(catalog: Catalog, call: Call) -> None:
+    make(catalog, "kept")
+    assert call("protect", "sales.kept") == (0, "sales.kept is protected\n", "")
+    code, _, err = call("drop", "sales.kept", "--purge", "--yes")
+    assert code == 1
+    assert "Table sales.kept is protected and can not be dropped" in err
+    assert call("unprotect", "sales.kept")[0] == 0
+    assert call("rename", "sales.kept", "sales.moved") == (0, "sales.kept is sales.moved now\n", "")
+    code, out, _ = call("unregister", "sales.moved", "--yes", "--json")
+    at = json.loads(out)["metadataLocation"]
+    assert call("register", "sales.kept", at) == (0, "sales.kept is registered\n", "")
+    assert "file:///" in call("list", "sales", "--prefix", "ke")[1]
+    for command in ("files", "snapshots", "refs"):
+        assert call(command, "sales.kept")[0] == 0
+        assert json.loads(call(command, "sales.kept", "--json")[1]) is not None
+    code, out, _ = call("drop", "sales.kept", "--purge", "--yes")
+    assert code == 0
+    assert "deletes its files" in out
