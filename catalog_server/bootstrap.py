@@ -46,7 +46,7 @@ from catalog_server.services.tables import TableService
 from catalog_server.services.tags import TagService
 from catalog_server.services.turns import Turns
 from catalog_server.services.views import ViewService
-from catalog_server.settings import Settings, StartError
+from catalog_server.settings import Settings, SettingsError, StartError
 from catalog_server.store.engine import Database, choose
 from maintenance.ports import Job, JobSettings
 from table_format.clock import Clock, Ids, SystemClock, SystemIds
@@ -234,14 +234,13 @@ def build(
     """Put a platform together; tests give their own clock, ids and stores.
 
     Raises:
-        SettingsError: the database is of a kind that is not supported.
+        SettingsError: the database is of a kind that is not supported, or a property of the object stores is wrong.
     """
     clock, ids = clock or SystemClock(), ids or SystemIds()
     limits = settings.limits
     database = choose(settings)
     threads = ThreadPoolExecutor(_STORAGE_THREADS, thread_name_prefix="storage")
-    installation = Installation(settings.storage.properties, settings.storage.credentials)
-    storage = Storage(database=database, installation=installation, threads=threads, ids=ids)
+    storage = _storage(settings, database, threads, ids)
     stores = Stores(store_for) if store_for else Stores(storage.store_for, storage.properties_of)
     documents = _documents(settings, stores, threads)
     commit_limits = _commit_limits(settings)
@@ -289,6 +288,15 @@ def build(
         idempotency=IdempotencyService(database, clock, lifetime_ms=limits.idempotency_minutes * _MINUTE_MS),
         reports=ReportService(database, tables, clock, _report_limits(settings)),
     )
+
+
+def _storage(settings: Settings, database: Database, threads: ThreadPoolExecutor, ids: Ids) -> Storage:
+    installation = Installation(settings.storage.properties, settings.storage.credentials)
+    try:
+        installation.check()
+    except Invalid as error:
+        raise SettingsError(error.message) from None
+    return Storage(database=database, installation=installation, threads=threads, ids=ids)
 
 
 def _documents(settings: Settings, stores: Stores, threads: ThreadPoolExecutor) -> DocumentCache:

@@ -25,6 +25,7 @@ from table_format.io.s3_settings import (
     ANONYMOUS,
     ENDPOINT,
     SCHEMES,
+    check_all,
     check_endpoint,
     check_plain,
     for_clients,
@@ -42,6 +43,22 @@ class Installation:
     properties: Mapping[str, str] = field(repr=False)
     credentials: Mapping[str, Mapping[str, str]] = field(repr=False)
     """Properties by name, for buckets to refer to."""
+
+    def check(self) -> None:
+        """Check all that the settings say of S3.
+
+        Raises:
+            Invalid: a property is unknown or has an impossible value; the message names the setting, and no secret.
+        """
+        settings = {"storage.properties": self.properties}
+        plain = without_secrets(self.properties)
+        for name, named in self.credentials.items():
+            settings[f"storage.credentials.{name}"] = {**plain, **named}
+        for setting, properties in settings.items():
+            try:
+                check_all(properties)
+            except Invalid as error:
+                raise Invalid(f"setting {setting}: {error.message}") from None
 
 
 def takes_properties(location: str) -> bool:

@@ -5,7 +5,7 @@ Owns the names, their bounds, and which of them are secret. Secrets are in no me
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -131,10 +131,22 @@ def check_plain(location: str, properties: Mapping[str, str]) -> None:
     refuse_secrets(properties)
     for name in properties:
         if name not in PLAIN:
-            near = difflib.get_close_matches(name, sorted(PLAIN), n=1, cutoff=0.0)[0]
-            raise Invalid(f"unknown storage property {name!r}; the nearest one is {near}")
+            raise _unknown(name, PLAIN)
     check_endpoint(properties.get("s3.client-endpoint"), "s3.client-endpoint")
     read_settings(location, properties)
+
+
+def check_all(properties: Mapping[str, str]) -> None:
+    """Check properties that may hold secrets, and some for other stores: those of S3 are known, their values possible.
+
+    Raises:
+        Invalid: one is not; the message never holds the value of a secret.
+    """
+    for name in properties:
+        if name.startswith("s3.") and name not in PLAIN | SECRET:
+            raise _unknown(name, PLAIN | SECRET)
+    check_endpoint(properties.get("s3.client-endpoint"), "s3.client-endpoint")
+    read_settings("s3://any", properties)
 
 
 def refuse_secrets(properties: Mapping[str, str]) -> None:
@@ -196,6 +208,11 @@ def check_endpoint(endpoint: str | None, name: str) -> str | None:
     if wrong or extra or not endpoint.isascii() or not endpoint.isprintable() or " " in endpoint:
         raise _no_url(name)
     return endpoint.rstrip("/")
+
+
+def _unknown(name: str, known: Iterable[str]) -> Invalid:
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.0)[0]
+    return Invalid(f"unknown storage property {name!r}; the nearest one is {near}")
 
 
 def _no_url(name: str) -> Invalid:

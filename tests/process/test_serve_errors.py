@@ -100,6 +100,19 @@ def test_a_default_bucket_where_no_store_is_known(tmp_path: Path) -> None:
         result = serve(tmp_path, "--workers", workers, **{name: "bogus://b/x"})
         assert_refused(result, "storage.default_bucket_location", "bogus://", "file:///")
     away = {"s3.endpoint": "http://127.0.0.1:9", "s3.anonymous": "true", "s3.retry.num-retries": "0"}
+    for properties, told in (
+        ({"s3.regoin": "r"}, "setting storage.properties: unknown storage property 's3.regoin'"),
+        (
+            {"s3.path-style-access": "yes"},
+            "setting storage.properties: storage property s3.path-style-access",
+        ),
+    ):
+        variables = {"FRAZIL_STORAGE__PROPERTIES": json.dumps(properties)}
+        assert_refused(serve(tmp_path, **variables), told)
+    half = {"FRAZIL_STORAGE__CREDENTIALS__OTHER": json.dumps({"s3.access-key-id": "hidden"})}
+    refused = serve(tmp_path, **half)
+    assert_refused(refused, "setting storage.credentials.other", "given together")
+    assert "hidden" not in refused.stderr
     refused = serve(tmp_path, **{name: "s3://b/x", "FRAZIL_STORAGE__PROPERTIES": json.dumps(away)})
     assert_refused(refused, "write failed: the object store at http://127.0.0.1:9 can not be reached")
     # No bucket was made by those; and one that is there already is not asked about again.

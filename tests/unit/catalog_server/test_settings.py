@@ -40,6 +40,27 @@ def test_the_processs_environment_is_the_default(monkeypatch: pytest.MonkeyPatch
     assert load().server.port == 77
 
 
+def test_storage_credentials_by_name(tmp_path: Path) -> None:
+    config = write(tmp_path / "f.toml", '[storage.credentials.one]\n"s3.session-token" = "x"\n')
+    assert load(config, {}).storage.credentials == {"one": {"s3.session-token": "x"}}
+    given = {
+        "FRAZIL_STORAGE__CREDENTIALS__TWO": '{"s3.access-key-id": "k", "Key": "a"}',
+        "FRAZIL_STORAGE__CREDENTIALS__TWO__Key": "b",
+    }
+    found = load(None, given).storage
+    assert found.credentials == {"two": {"s3.access-key-id": "k", "Key": "b"}}
+    assert "s3.access-key-id" not in repr(load(None, given))
+    for variable, text in (
+        ("FRAZIL_STORAGE__CREDENTIALS", "{}"),
+        ("FRAZIL_STORAGE__CREDENTIALS__TWO", "hidden"),
+        ("FRAZIL_STORAGE__CREDENTIALS__b.d", "{}"),
+    ):
+        with pytest.raises(SettingsError) as caught:
+            load(None, {variable: text})
+        assert "credentials" in str(caught.value).lower()
+        assert "hidden" not in str(caught.value)
+
+
 def test_storage_properties_from_either_place(tmp_path: Path) -> None:
     config = write(tmp_path / "f.toml", '[storage.properties]\n"s3.endpoint" = "http://x"\n')
     assert load(config, {}).storage.properties == {"s3.endpoint": "http://x"}

@@ -3,17 +3,18 @@
 import threading
 import traceback
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ReadTimeoutError
 
 from table_format.errors import AlreadyExists, Forbidden, Invalid, NoSuchFile, Unavailable
 from table_format.io import s3 as s3_module
 from table_format.io.fileio import pyarrow_input
 from table_format.io.resolve import store_for
-from table_format.io.s3 import S3ObjectStore
+from table_format.io.s3 import MARK, S3ObjectStore
 from table_format.io.s3_client import Repeater, Tries
 from table_format.io.s3_settings import read_settings
 from tests.fakes.clock import CountingIds, ManualClock
@@ -260,6 +261,51 @@ def test_an_upload_whose_last_answer_was_lost_is_there(
     with store.open_output(f"{base}/x") as out:
         out.write(b"x" * (6 * MIB))
     assert store.head(f"{base}/x").size == 6 * MIB
+
+
+class Forgetful:
+    """A store that forgets an upload once it is complete, and whose answer to that is lost."""
+
+    def __init__(self, *, done: bool) -> None:
+        self.done = done
+        self.mark: dict[str, str] = {}
+        self.calls: list[str] = []
+
+    def create_multipart_upload(self, **request: Any) -> dict[str, str]:
+        self.mark = request["Metadata"] if self.done else {MARK: "another's"}
+        return {"UploadId": "u"}
+
+    def upload_part(self, **_: Any) -> dict[str, str]:
+        return {"ETag": "e"}
+
+    def complete_multipart_upload(self, **_: Any) -> None:
+        self.calls.append("complete")
+        if len(self.calls) == 1:
+            raise ReadTimeoutError(endpoint_url="x")
+        told = {"Error": {"Code": "NoSuchUpload"}, "ResponseMetadata": {"HTTPStatusCode": 404}}
+        raise ClientError(told, "CompleteMultipartUpload")  # type: ignore[arg-type]
+
+    def abort_multipart_upload(self, **_: Any) -> None:
+        self.calls.append("abort")
+
+    def head_object(self, **_: Any) -> dict[str, Any]:
+        return {"Metadata": self.mark}
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_an_upload_that_is_gone_is_looked_for_by_its_mark(time: ManualClock, done: bool) -> None:
+    client = Forgetful(done=done)
+    settings = read_settings("s3://b", {"s3.multipart.part-size-bytes": str(5 * MIB)})
+    store = S3ObjectStore(settings, clock=time, ids=CountingIds(), client=client)
+    out = store.open_output("s3://b/x")
+    out.write(b"x" * (6 * MIB))
+    if done:
+        out.close()
+        assert client.calls == ["complete", "complete"]
+        return
+    with pytest.raises(Unavailable, match="ended by another"):
+        out.close()
+    assert client.calls == ["complete", "complete", "abort"]
 
 
 # --- lists -----------------------------------------------------------------------------------------------------
