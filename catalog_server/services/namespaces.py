@@ -33,6 +33,12 @@ class NamespaceDetails:
     row: NamespaceRow
     location: str
 
+    @property
+    def info(self) -> NamespaceInfo:
+        """The namespace as clients of the catalog see it."""
+        properties = {**self.row.properties, "location": self.location}
+        return NamespaceInfo(namespace=self.row.namespace, properties=properties)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertiesChange:
@@ -70,7 +76,7 @@ class NamespaceService:
             NoSuchNamespace: the parent is not.
         """
         made = await self.make(principal, bucket, namespace, properties)
-        return _info(made)
+        return made.info
 
     async def make(
         self, principal: Principal, bucket: str, namespace: Namespace, properties: Mapping[str, str]
@@ -86,7 +92,7 @@ class NamespaceService:
         Raises:
             NoSuchNamespace: there is none.
         """
-        return _info(await self.describe(principal, bucket, namespace))
+        return (await self.describe(principal, bucket, namespace)).info
 
     async def describe(self, principal: Principal, bucket: str, namespace: Namespace) -> NamespaceDetails:
         """One namespace with its version, and its properties as they were given.
@@ -304,8 +310,3 @@ def _update(
 def _details(bucket_location: str, row: NamespaceRow) -> NamespaceDetails:
     at = locations.namespace_location(bucket_location, row.namespace, row.properties)
     return NamespaceDetails(row=row, location=at)
-
-
-def _info(details: NamespaceDetails) -> NamespaceInfo:
-    properties = {**details.row.properties, "location": details.location}
-    return NamespaceInfo(namespace=details.row.namespace, properties=properties)

@@ -24,7 +24,7 @@ from catalog_server.api.iceberg.load_result import (
 from catalog_server.api.iceberg.namespaces import changed, described
 from catalog_server.services.handles import TableHandle, ViewHandle
 from catalog_server.services.idempotency import Claim, RequestKey
-from catalog_server.services.namespaces import NamespaceInfo, PropertiesChange
+from catalog_server.services.namespaces import NamespaceDetails, PropertiesChange
 from catalog_server.store.idempotency import AlreadyAnswered
 from catalog_server.store.tables import TableRow
 from catalog_server.store.views import ViewRow
@@ -72,9 +72,9 @@ def view(row: ViewRow) -> JsonObject:
     return {"view": _named(row)}
 
 
-def namespace(info: NamespaceInfo) -> JsonObject:
+def namespace(result: NamespaceDetails) -> JsonObject:
     """Of an operation whose success describes a namespace."""
-    return _small(described(info))
+    return _small(described(result.info))
 
 
 def properties(change: PropertiesChange) -> JsonObject:
