@@ -22,8 +22,8 @@ _PACKAGE = "catalog_server.cli"
 COMMANDS = (
     ("serve", "serve", "serve"),
     ("worker", "worker", "worker"),
-    ("bucket", "tables", "buckets"),
-    ("namespace", "tables", "namespaces"),
+    ("bucket", "buckets", "buckets"),
+    ("namespace", "namespaces", "namespaces"),
     ("table", "table_changes", "tables"),
     ("policy", "policies", "policies"),
     ("maintenance", "maintenance", "maintenance"),
