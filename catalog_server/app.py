@@ -4,7 +4,6 @@ The platform under it is started and closed by whoever runs the app, so that a s
 """
 
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount
@@ -16,7 +15,7 @@ from catalog_server.api.iceberg.router import build_router
 from catalog_server.api.management.problems import internal_problem, problem
 from catalog_server.api.management.router import build_api
 from catalog_server.api.middleware import RequestContext
-from catalog_server.api.rawpath import RawPath
+from catalog_server.api.rawpath import take_raw_path
 from catalog_server.api.s3tables import router as s3tables
 from catalog_server.api.s3tables.errors import unknown_operation
 from catalog_server.bootstrap import Platform
@@ -25,38 +24,36 @@ from table_format.errors import Kind
 _ICEBERG = "/iceberg"
 
 
-class _Straight:
-    """ASGI middleware: what is for one API goes to it straight, not through the routes of everything else."""
+class _Doors:
+    """Hands each request on by its raw path: to the API that is asked most straight, to all others by their routes."""
 
-    def __init__(self, app: ASGIApp, *, at: str, api: ASGIApp) -> None:
-        self.app = app
-        self._at = at
-        self._api = api
+    def __init__(self, iceberg: ASGIApp, others: ASGIApp) -> None:
+        self._iceberg = iceberg
+        self._others = others
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand one connection event on."""
-        mine = scope["type"] == "http" and scope["path"].startswith(self._at)
-        await (self._api if mine else self.app)(scope, receive, send)
+        app = self._others
+        if scope["type"] == "http":
+            take_raw_path(scope)
+            if scope["path"].startswith(_ICEBERG + "/"):
+                app = self._iceberg
+        await app(scope, receive, send)
 
 
-def create_app(platform: Platform) -> Starlette:
+def create_app(platform: Platform) -> ASGIApp:
     """The server over one platform."""
-    app = Starlette(
+    others = Starlette(
         routes=[
             Mount("/s3tables", app=s3tables.build_router(platform)),
             Mount("/api", app=build_api(platform)),
             *health.routes(platform),
         ],
-        middleware=[
-            Middleware(RawPath),
-            Middleware(RequestContext, clock=platform.clock, ids=platform.ids),
-            Middleware(_Straight, at=_ICEBERG + "/", api=build_router(platform, _ICEBERG)),
-        ],
         exception_handlers={404: _not_found, 405: _wrong_method, 500: _crashed},
     )
-    app.router.redirect_slashes = False
-    app.state.platform = platform
-    return app
+    others.router.redirect_slashes = False
+    doors = _Doors(build_router(platform, _ICEBERG), others)
+    return RequestContext(doors, clock=platform.clock, ids=platform.ids)
 
 
 async def _not_found(request: Request, _: Exception) -> Response:

@@ -2,6 +2,8 @@
 
 from starlette.requests import Request
 
+from catalog_server.api.headers import header
+
 
 def caller_of(request: Request) -> str:
     """A text that stays the same over one client's requests.
@@ -9,10 +11,10 @@ def caller_of(request: Request) -> str:
     Clients keep their connections, so that is what tells them apart, also those of one machine. Behind a proxy any
     connection may carry anybody's request, and the proxy's own headers tell.
     """
-    headers = request.headers
-    forwarded = headers.get("x-forwarded-for") or headers.get("forwarded")
+    scope = request.scope
+    forwarded = header(scope, b"x-forwarded-for") or header(scope, b"forwarded")
     if forwarded is not None:
-        parts = (forwarded, headers.get("user-agent", ""), headers.get("authorization", ""))
+        parts = (forwarded, header(scope, b"user-agent"), header(scope, b"authorization"))
         return f"forwarded {hash(parts)}"
-    client = request.client
-    return "" if client is None else f"{client.host} {client.port}"
+    client = scope.get("client")
+    return "" if client is None else f"{client[0]} {client[1]}"

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
 from table_format.errors import Invalid
 from table_format.ident import Namespace
@@ -17,17 +17,10 @@ SEPARATOR = "\x1f"
 _MALFORMED_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
-class RawPath:
-    """ASGI middleware: `scope["path"]` becomes the undecoded path, so that routes match on encoded segments."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with its raw path."""
-        if scope["type"] == "http" and scope.get("raw_path") is not None:
-            scope["path"] = scope["raw_path"].decode("latin-1")
-        await self.app(scope, receive, send)
+def take_raw_path(scope: Scope) -> None:
+    """Make `scope["path"]` the undecoded path, so that routes match on encoded segments."""
+    if scope.get("raw_path") is not None:
+        scope["path"] = scope["raw_path"].decode("latin-1")
 
 
 def decode(segment: str, *, plus_is_space: bool = True) -> str:

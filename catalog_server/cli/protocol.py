@@ -1,6 +1,7 @@
 """The HTTP protocol with bounds on what a client may take of memory and time before its request is whole.
 
-uvicorn has none: a head may grow forever, and a connection that sends a byte a minute stays.
+uvicorn has none: a head may grow forever, and a connection that sends a byte a minute stays. It also sends the head
+of an answer by itself, before the body; here they go together.
 """
 
 import asyncio
@@ -20,6 +21,63 @@ _TIMEOUT_ANSWER = (
 )
 
 
+# What is written in less than that waits, in memory, for what follows it at the same moment.
+_SEND_FROM_BYTES = 64 * 1024
+
+
+class JoinedWrites(asyncio.Transport):
+    """A transport that sends together what is written at one moment: a head and its body wake the client once."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+        self._held = 0
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send it, at the end of this turn of the event loop at the latest."""
+        if not data:
+            return
+        self._parts.append(bytes(data))  # no copy of what is bytes already
+        self._held += len(data)
+        if self._held >= _SEND_FROM_BYTES:
+            self._flush()
+        elif len(self._parts) == 1:
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        if self._parts and not self._transport.is_closing():
+            self._transport.writelines(self._parts)
+        self._parts = []
+        self._held = 0
+
+    def close(self) -> None:
+        """Send what was written, then close."""
+        self._flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        """Whether nothing can be written any more."""
+        return self._transport.is_closing()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """What the transport knows of its connection."""
+        return self._transport.get_extra_info(name, default)
+
+    def pause_reading(self) -> None:
+        """Take nothing from the client for now."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take from the client again."""
+        self._transport.resume_reading()
+
+
 class BoundedRequests(HttpToolsProtocol):
     """Closes connections whose requests do not come to an end, in bytes or in time."""
 
@@ -34,7 +92,7 @@ class BoundedRequests(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request, not forever."""
-        super().connection_made(transport)
+        super().connection_made(JoinedWrites(transport, self.loop))
         self._wait(self._head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:

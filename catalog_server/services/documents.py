@@ -169,6 +169,10 @@ class DocumentCache:
             Invalid: it is not table metadata (the message holds nothing of its content).
             Unavailable: the store does not answer.
         """
+        known = self.peek(location)
+        if known is not None:
+            _FROM_MEMORY.inc()
+            return known
         found = await self._load(location, self._fetch)
         # A view's file may have lain at this address once.
         return found if isinstance(found, Document) else await self._read(location, self._fetch)

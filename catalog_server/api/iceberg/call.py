@@ -6,6 +6,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from catalog_server.api.headers import headers
 from catalog_server.api.iceberg.wire import Query
 from catalog_server.api.rawpath import RawNames
 from catalog_server.bootstrap import Platform
@@ -63,10 +64,10 @@ class Call:
 
         Whatever else stands in the header (or headers) is passed over: clients send the oddest things there.
         """
-        given = ",".join(self.request.headers.getlist("x-iceberg-access-delegation"))
-        if not given:
+        values = headers(self.request.scope, b"x-iceberg-access-delegation")
+        if not values:
             return []
-        asked = {kind.strip().lower() for kind in given.split(",")}
+        asked = {kind.strip().lower() for kind in ",".join(values).split(",")}
         return [kind for kind in _DELEGATIONS if kind in asked]
 
 

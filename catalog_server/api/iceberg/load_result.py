@@ -7,7 +7,8 @@ bucket, caller or kind of access has another.
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import anyio.to_thread
 import orjson
@@ -16,6 +17,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from catalog_server.api.bodies import accepted_encoding, compress
+from catalog_server.api.headers import header
 from catalog_server.api.iceberg.call import Call
 from catalog_server.services.documents import AnyDocument, Document
 from catalog_server.services.storage import takes_properties
@@ -36,13 +38,17 @@ _THREAD_FROM_BYTES = 256 * 1024
 class SplicedResponse(Response):
     """Metadata in its envelope, sent without a copy: many answers of one long document share its bytes."""
 
-    def __init__(self, location: str, raw: bytes, config: bytes, headers: Mapping[str, str]) -> None:
-        head = _head(location)
-        self._pieces: tuple[bytes, ...] = (head, raw, _tail(config))
+    def __init__(self, location: str, raw: bytes, config: bytes, tag: str) -> None:
+        super().__init__(None)
+        self._pieces: tuple[bytes, ...] = (_head(location), raw, _tail(config))
         if len(raw) < _PIECES_FROM_BYTES:
             self._pieces = (b"".join(self._pieces),)
-        length = str(sum(map(len, self._pieces)))
-        super().__init__(None, headers={**headers, "Content-Length": length}, media_type="application/json")
+        self.raw_headers = [
+            (b"etag", tag.encode()),
+            (b"vary", _VARY.encode()),
+            (b"content-length", b"%d" % sum(map(len, self._pieces))),
+            (b"content-type", b"application/json"),
+        ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it, piece by piece."""
@@ -61,6 +67,11 @@ def _etag(call: Call, metadata_location: str, table_uuid: str, snapshots: str, c
     parts = [snapshots, table_uuid, metadata_location, call.bucket, call.principal.name, *call.delegation()]
     if config != _NO_CONFIG:
         parts.append(config.decode())
+    return _digest(tuple(parts))
+
+
+@lru_cache(maxsize=1024)
+def _digest(parts: tuple[str, ...]) -> str:
     digest = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16)
     return f'"{digest.hexdigest()}"'
 
@@ -82,12 +93,12 @@ async def load_result(call: Call, handle: TableHandle, snapshots: str = ALL) -> 
     config = await _config(call, document.metadata.location)
     if location is None:
         return Response(_spliced(None, document.raw, config), media_type="application/json")
-    encoding = accepted_encoding(call.request.headers.get("accept-encoding", ""))
+    encoding = accepted_encoding(header(call.request.scope, b"accept-encoding") or "")
     table_uuid = handle.row.table_uuid if handle.row else str(document.metadata.uuid).lower()
-    headers = {"ETag": _etag(call, location, table_uuid, snapshots, config), "Vary": _VARY}
+    tag = _etag(call, location, table_uuid, snapshots, config)
     if encoding is None or len(document.raw) < _COMPRESS_FROM_BYTES:
         shape = document.raw if snapshots == ALL else await _derived(document, REFS, _only_refs(document))
-        return SplicedResponse(location, shape, config, headers)
+        return SplicedResponse(location, shape, config, tag)
     narrowed = _only_refs(document) if snapshots == REFS else _whole
 
     def compressed(raw: bytes) -> bytes:
@@ -97,7 +108,7 @@ async def load_result(call: Call, handle: TableHandle, snapshots: str = ALL) -> 
     if config != _NO_CONFIG:
         shape_name += f"+{hashlib.blake2b(config, digest_size=8).hexdigest()}"
     body = await _derived(document, shape_name, compressed)
-    headers["Content-Encoding"] = encoding
+    headers = {"ETag": tag, "Vary": _VARY, "Content-Encoding": encoding}
     return Response(body, media_type="application/json", headers=headers)
 
 

@@ -154,6 +154,8 @@ class _Resource:
     def __init__(self, platform: Platform, operations: dict[str, Operation]) -> None:
         self._platform = platform
         self._operations = operations
+        self._limits = platform.settings.limits
+        self._separator = platform.settings.iceberg.separator
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -167,8 +169,7 @@ class _Resource:
         await response(scope, receive, send)
 
     async def _answer(self, request: Request, operation: Operation) -> Response:
-        limits = self._platform.settings.limits
-        separator = self._platform.settings.iceberg.separator
+        limits, separator = self._limits, self._separator
         has_body = request.method == "POST" and operation.body
         call = Call(
             request=request,

@@ -5,6 +5,7 @@ from dataclasses import replace
 from starlette.responses import Response
 
 from catalog_server.api.callers import caller_of
+from catalog_server.api.headers import headers
 from catalog_server.api.iceberg.call import Call, json_answer, no_content
 from catalog_server.api.iceberg.load_result import (
     ALL,
@@ -55,7 +56,7 @@ async def load_table(call: Call) -> Response:
     call.query.check_chain()
     ident = call.table
     await call.platform.turns.before_load(call.bucket, ident, caller_of(call.request))
-    known = call.request.headers.getlist("if-none-match")
+    known = headers(call.request.scope, b"if-none-match")
     if known:
         row = await call.platform.tables.pointer(call.principal, call.bucket, ident)
         tag = await etag(call, row.metadata_location, row.table_uuid, snapshots)
