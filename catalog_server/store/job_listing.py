@@ -7,7 +7,18 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, null, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    delete,
+    exists,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+)
 
 from catalog_server.store.job_rows import ENDED, OPEN, PLAN, JobRow, JobState, job_of, joined
 from catalog_server.store.schema import buckets, jobs, tables
@@ -28,6 +39,10 @@ class JobQuery:
     """Made at this moment or later."""
     until_ms: int | None = None
     """Made before this moment."""
+
+
+# In the words of the index that it is answered by.
+_NOT_DONE = jobs.c.state != literal_column("'done'")
 
 
 def page(
@@ -141,9 +156,7 @@ def unpurged_locations(connection: Connection, kind: str, except_table_uuid: str
     Only those of before there were rows of dropped tables, which have places of their own.
     """
     rows = connection.execute(
-        select(jobs.c.payload).where(
-            jobs.c.kind == kind, jobs.c.state != JobState.DONE, jobs.c.table_uuid != except_table_uuid
-        )
+        select(jobs.c.payload).where(jobs.c.kind == kind, _NOT_DONE, jobs.c.table_uuid != except_table_uuid)
     )
     payloads = [row.payload for row in rows]
     return [one["location"] for one in payloads if "location" in one and "resource_id" not in one]

@@ -327,6 +327,13 @@ jobs = Table(
     ),
     Index("ix_jobs_bucket_id_started_at_ms", "bucket_id", "started_at_ms"),
     Index("ix_jobs_finished_at_ms", "finished_at_ms"),
+    # Every job that deletes files asks for the purges that are still to come, before each batch.
+    Index(
+        "ix_jobs_not_done",
+        "kind",
+        sqlite_where=text("state != 'done'"),
+        postgresql_where=text("state != 'done'"),
+    ),
     sqlite_autoincrement=True,
 )
 

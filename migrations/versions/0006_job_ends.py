@@ -33,12 +33,21 @@ def upgrade() -> None:
     op.create_index("ix_jobs_listing", "jobs", _LISTING, unique=False)
     op.create_index("ix_jobs_bucket_id_started_at_ms", "jobs", ["bucket_id", "started_at_ms"], unique=False)
     op.create_index("ix_jobs_finished_at_ms", "jobs", ["finished_at_ms"], unique=False)
+    op.create_index(
+        "ix_jobs_not_done",
+        "jobs",
+        ["kind"],
+        unique=False,
+        sqlite_where=sa.text("state != 'done'"),
+        postgresql_where=sa.text("state != 'done'"),
+    )
 
 
 def downgrade() -> None:
     # An older program knows no cancelled jobs, and would list plans that were made for one answer.
     op.execute("DELETE FROM jobs WHERE origin = 'plan'")
     op.execute("UPDATE jobs SET state = 'failed', error = 'cancelled' WHERE state = 'cancelled'")
+    op.drop_index("ix_jobs_not_done", "jobs")
     op.drop_index("ix_jobs_finished_at_ms", "jobs")
     op.drop_index("ix_jobs_bucket_id_started_at_ms", "jobs")
     op.drop_index("ix_jobs_listing", "jobs")

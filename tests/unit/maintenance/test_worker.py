@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from maintenance.leased import LeasedContext, Stop
-from maintenance.ports import JobKind, NewJob
+from maintenance.ports import JobKind, NewJob, Stopped
 from maintenance.report import Outcome, Report, nothing
 from maintenance.scheduler import Scheduler
 from maintenance.worker import RUNNERS, Worker, WorkerSettings
@@ -322,6 +322,148 @@ def test_a_leased_context_passes_everything_through():
     assert context.told is None  # until the job asks, it may come to its own end
     assert context.stopped == "the lease was lost, another worker takes over"
     assert (context.still_leased(), context.told) == (False, Stop.LOST)
+
+
+async def test_a_running_job_that_is_cancelled_ends_at_its_next_question_and_says_how_far_it_came():
+    clock = SystemClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new())
+
+    def runner(ctx, job):
+        queue.rows[0].cancel_requested = True
+        while ctx.stopped is None:
+            clock.sleep(0.005)
+        assert not ctx.still_leased()
+        with pytest.raises(CommitFailed):
+            ctx.save_plan({})
+        return Report(
+            outcome=Outcome.SKIPPED, reason=f"2 of 5: {ctx.stopped}", plan={"p": 1}, again_after_ms=0
+        )
+
+    await worker(queue, clock, runner).run_once()
+    (row,) = queue.rows  # and no further run is asked for
+    assert (row.state, row.plan) == ("cancelled", {"p": 1})
+    assert row.report == {
+        "outcome": "cancelled",
+        "reason": "2 of 5: it was cancelled",
+        "figures": {},
+        "againAfterMs": None,
+    }
+
+
+async def test_a_job_learns_of_its_cancellation_from_the_database_before_it_deletes():
+    clock = ManualClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new())
+
+    def surroundings(job, owner):
+        return FakeContext(catalog=None, clock=clock, ids=CountingIds(), store=None, cancelled=True)
+
+    def runner(ctx, job):
+        assert (ctx.stopped, ctx.still_leased(), ctx.stopped) == (None, False, "it was cancelled")
+        raise Stopped
+
+    runners = dict.fromkeys(JobKind, runner)
+    await Worker(queue, surroundings, clock, CountingIds(), settings(), runners).run_once()
+    assert queue.rows[0].state == "cancelled"
+    assert queue.rows[0].report["reason"] == "cancelled before it was done; nothing is half-done"
+
+
+async def test_a_cancelled_job_that_failed_while_it_ended_says_so():
+    clock = ManualClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new())
+
+    def surroundings(job, owner):
+        return FakeContext(catalog=None, clock=clock, ids=CountingIds(), store=None, cancelled=True)
+
+    def runner(ctx, job):
+        ctx.still_leased()
+        raise Unavailable("the store is away")
+
+    runners = dict.fromkeys(JobKind, runner)
+    await Worker(queue, surroundings, clock, CountingIds(), settings(), runners).run_once()
+    assert (queue.rows[0].state, queue.rows[0].error) == ("cancelled", None)
+    assert queue.rows[0].report["reason"] == "cancelled; it failed while it ended: the store is away"
+
+
+async def test_a_job_that_comes_to_its_end_before_it_hears_of_its_cancellation_is_done_and_runs_no_further():
+    clock = ManualClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new())
+
+    def runner(ctx, job):
+        queue.rows[0].cancel_requested = True
+        return Report(outcome=Outcome.DONE, reason="all of it", again_after_ms=0)
+
+    await worker(queue, clock, runner).run_once()
+    assert [(row.state, row.report["outcome"]) for row in queue.rows] == [("succeeded", "done")]
+
+
+async def test_a_database_that_is_away_does_not_cancel():
+    clock = SystemClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new())
+    asked = threading.Event()
+
+    async def gone(job_id):
+        asked.set()
+        raise Unavailable("the database is away")
+
+    queue.cancel_requested = gone
+
+    def runner(ctx, job):
+        assert asked.wait(5)
+        return nothing(f"stopped: {ctx.stopped}")
+
+    await worker(queue, clock, runner).run_once()
+    assert queue.rows[0].report["reason"] == "stopped: None"
+
+
+async def test_a_worker_that_stops_hands_the_job_back_and_the_attempt_does_not_count():
+    clock = SystemClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new(max_attempts=1))
+    stop = anyio.Event()
+    started = threading.Event()
+    reasons = []
+
+    def runner(ctx, job):
+        started.set()
+        while ctx.still_leased():
+            clock.sleep(0.01)
+        reasons.append(ctx.stopped)
+        return nothing("cut short")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(worker(queue, clock, runner).run, stop)
+        await anyio.to_thread.run_sync(started.wait)
+        stop.set()
+    assert (queue.rows[0].state, queue.rows[0].attempts, queue.rows[0].error) == ("queued", 0, None)
+    assert reasons == ["the worker stops, another attempt goes on"]
+
+
+async def test_a_dry_run_does_not_wait_behind_a_long_job():
+    clock = SystemClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new())
+    await queue.enqueue(new(JobKind.SNAPSHOTS, dry_run=True))
+    stop = anyio.Event()
+    planned, may_end = threading.Event(), threading.Event()
+
+    def runner(ctx, job):
+        if job.dry_run:
+            planned.set()
+            return nothing("planned")
+        assert planned.wait(5), "the dry run waits"
+        may_end.set()
+        return nothing("ran")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(worker(queue, clock, runner).run, stop)
+        await anyio.to_thread.run_sync(may_end.wait)
+        stop.set()
+    assert [row.state for row in queue.rows] == ["succeeded", "succeeded"]
 
 
 class Source:
