@@ -65,12 +65,12 @@ class LeasedContext:
         return self._stop is Stop.CANCELLED or self._inner.cancel_requested()
 
     def save_plan(self, plan: JsonObject) -> None:
-        """Store the plan while the lease is ours.
+        """Store the plan while the lease is ours; a cancelled job may still say what is left to do.
 
         Raises:
-            CommitFailed: it is not, or the job is to end.
+            CommitFailed: it is not, or the worker stops.
         """
-        if self.stopped is not None:
+        if self._stop is not Stop.CANCELLED and self.stopped is not None:
             raise CommitFailed(f"the plan was not stored: {self.stopped}")
         self._inner.save_plan(plan)
 

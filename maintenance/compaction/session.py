@@ -170,9 +170,9 @@ class Session:
         def build(table: LoadedTable) -> Change | None:
             if not is_target(table, self._job):
                 raise CommitFailed(f"{table.ident} became another table while it was compacted")
-            if self._ctx.stopped is not None:
+            if not self._ctx.still_leased():
                 self._stop()
-                raise CommitFailed(f"not committed: {self._ctx.stopped}")
+                raise CommitFailed(f"not committed: {self.progress.why_stopped}")
             change, dropped = rewrite(
                 self._store,
                 table,
