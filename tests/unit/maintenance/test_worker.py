@@ -334,8 +334,7 @@ async def test_a_running_job_that_is_cancelled_ends_at_its_next_question_and_say
         while ctx.stopped is None:
             clock.sleep(0.005)
         assert not ctx.still_leased()
-        with pytest.raises(CommitFailed):
-            ctx.save_plan({})
+        ctx.save_plan({"left": 3})  # for whoever tries it again
         return Report(
             outcome=Outcome.SKIPPED, reason=f"2 of 5: {ctx.stopped}", plan={"p": 1}, again_after_ms=0
         )
