@@ -4,6 +4,7 @@ Every attempt plans anew on the head it is committed to, so that nothing is deci
 files themselves stay until their snapshots expire: until then the rows can be read back by time travel.
 """
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -94,16 +95,12 @@ class _Run:
         if done is None:
             if self._lease_lost or self._planned is None:
                 return skipped(f"nothing was committed: {self._ctx.stopped or LEASE_LOST}")
-            return _nothing(self._planned, self._policy)
+            report = _nothing(self._planned, self._policy)
+            return replace(report, figures={**report.figures, **_metrics(0, 0, 0)})
         return Report(
             outcome=Outcome.DONE,
             reason=f"{_told(done)} left the table",
-            figures=_left(done, self._policy)
-            | {
-                "deletedDataFiles": len(done.entries),
-                "deletedRecords": done.records,
-                "removedFilesSize": done.size,
-            },
+            figures=_left(done, self._policy) | _metrics(len(done.entries), done.records, done.size),
             plan=done.to_json(),
         )
 
@@ -139,6 +136,11 @@ def _told(planned: RecordPlan) -> str:
         f"{len(planned.entries)} files with {planned.records} rows, all with {planned.column} before "
         f"{_text(planned.older_than_ms)},"
     )
+
+
+def _metrics(files: int, records: int, size: int) -> dict[str, Figure]:
+    """As the S3 Tables API calls them."""
+    return {"deletedDataFiles": files, "deletedRecords": records, "removedFilesSize": size}
 
 
 def _left(planned: RecordPlan, policy: RecordPolicy) -> dict[str, Figure]:

@@ -8,10 +8,14 @@ from maintenance.ports import JobKind
 from maintenance.records.job import run
 from maintenance.report import Outcome
 from table_format.errors import CommitStateUnknown, NoSuchFile
+from table_format.metadata.document import TableMetadata
+from table_format.scan.plan import snapshot_files
 from tests.factories.lake import IDENT
 from tests.factories.timed import ago, by, timed_lake, write
 from tests.fakes.catalog import fault, unknown
 from tests.fakes.jobs import FakeContext, job
+
+METRICS = ("deletedDataFiles", "deletedRecords", "removedFilesSize")
 
 
 @pytest.fixture
@@ -82,6 +86,7 @@ def test_a_second_run_has_nothing_to_do_and_commits_nothing(lake):
     assert (report.outcome, lake.table.metadata_location) == (Outcome.NOTHING, location)
     assert report.reason.endswith("before 2026-06-05T12:00:00.000+00:00: 1 with younger rows")
     assert report.again_after_ms is None
+    assert {name: report.figures[name] for name in METRICS} == dict.fromkeys(METRICS, 0)
 
 
 def test_a_dry_run_names_the_files_and_changes_nothing(lake):
@@ -159,6 +164,7 @@ def test_row_level_deletes_of_the_files_go_with_them_and_others_stay():
     expire(lake)
     assert [row["at"] for row in lake.rows()] == [ago(5)]
     assert (lake.summary["total-delete-files"], lake.summary["total-position-deletes"]) == ("1", "1")
+    assert len(snapshot_files(lake.store, lake.metadata).delete_entries) == 1
 
 
 def test_an_upserted_row_does_not_come_back():
@@ -215,6 +221,26 @@ def test_another_table_of_the_name_is_left_alone(lake):
     report = run(context(lake), job(JobKind.RECORDS, IDENT, "another"))
     assert report.outcome is Outcome.SKIPPED
     assert len(lake.rows()) == 6
+
+
+def test_a_table_replaced_before_the_commit_is_left_alone(lake):
+    """By one of the same name and rows, registered under another uuid while the job read its policy."""
+    ctx = context(lake)
+    policy = ctx.policy(JobKind.RECORDS)
+    wanted = job(JobKind.RECORDS, IDENT, lake.metadata.uuid)
+
+    def replaced(kind):
+        table = lake.table
+        other = TableMetadata(
+            {**table.metadata.document, "table-uuid": "4f1b5e0e-0000-4000-8000-000000000001"}
+        )
+        lake.catalog._tables[IDENT] = replace(table, metadata=other)
+        return policy
+
+    ctx.policy = replaced
+    report = run(ctx, wanted)
+    assert (report.outcome, len(lake.rows())) == (Outcome.CONFLICT, 6)
+    assert "became another table while its rows were expired" in report.reason
 
 
 def test_a_manifest_that_is_gone_stops_the_job(lake):

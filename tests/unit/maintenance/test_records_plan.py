@@ -69,6 +69,9 @@ def test_a_row_exactly_at_the_limit_stays_and_one_a_microsecond_older_goes():
     lake = timed_lake()
     write(lake, [ago(10 + 1e-6 / 86_400)])
     assert len(planned(lake, column="at").entries) == 1
+    lake = timed_lake()
+    write(lake, [ago(12), ago(10)])
+    assert planned(lake, column="at").entries == ()
 
 
 def test_a_date_goes_when_its_whole_day_is_older():
