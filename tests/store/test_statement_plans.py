@@ -9,7 +9,8 @@ from sqlalchemy import Connection, event
 
 from catalog_server.services import commit_unit
 from catalog_server.settings import load
-from catalog_server.store import buckets, namespaces, places, pointers, tables
+from catalog_server.store import buckets, dropped, namespaces, places, pointers, tables
+from catalog_server.store.dropped import DropNote, DroppedQuery
 from catalog_server.store.engine import choose
 from catalog_server.store.lookup import Lookup
 from catalog_server.store.sqlite import SqliteDatabase
@@ -65,9 +66,33 @@ def life(connection: Connection) -> TableRow:
     commit_unit.jobs.enqueue(connection, commit_unit.job_for(row, "icebergCompaction", "commit", 3), 2)
     commit_unit.jobs.enqueue(connection, commit_unit.job_for(row, "icebergCompaction", "commit", 3), 2)
     tables.rename(connection, bucket.id, U, TableIdent(PARENT, "v"), 3)
+    _dropped(connection, tables.require(connection, bucket.id, TableIdent(PARENT, "v")))
     tables.drop(connection, bucket.id, TableIdent(PARENT, "v"))
     assert other.id != row.id
     return row
+
+
+def _dropped(connection: Connection, row: TableRow) -> None:
+    """A table that is dropped, had back, and all that is asked meanwhile."""
+    dropped.keep(connection, row, DropNote(principal="x", now_ms=4, expires_at_ms=5))
+    gone = dropped.require(connection, row.bucket_id, row.resource_id)
+    for query in (
+        DroppedQuery(bucket_id=row.bucket_id),
+        DroppedQuery(bucket_id=row.bucket_id, namespace_key="a", name="v"),
+    ):
+        dropped.page(connection, query, ("9", "9"), 10)
+    dropped.by_uuid(connection, row.bucket_id, row.table_uuid)
+    dropped.any_of(connection, row.bucket_id)
+    dropped.expired(connection, 4, 10)
+    dropped.set_purge(connection, row.id, 77)
+    dropped.begun(connection, 78)
+    dropped.purged(connection, 78)
+    dropped.purge_of(connection, 77)
+    dropped.overlapping(connection, [row.location], 78)
+    places.refuse_inside(connection, [row.location + "/data"], [row.id])
+    places.overlapped(connection, [row.location])
+    places.mark_shared(connection, row.id)
+    dropped.put_back(connection, gone, row.ident, row.namespace_id, 6)
 
 
 def scans(database: SqliteDatabase, sql: str, values: Any) -> list[str]:

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from maintenance.ports import JobKind, JobSettings
+from maintenance.ports import DroppedNeighbour, JobKind, JobSettings
 from maintenance.purge.job import run
 from maintenance.report import Outcome
 from table_format.catalog import NewTable
+from table_format.commit.expire import files_reachable
 from table_format.errors import Invalid, Unavailable
 from table_format.io.faults import Failing, Rule
 from table_format.io.memory import MemoryObjectStore
@@ -270,3 +271,104 @@ def test_a_dry_run_lists_and_deletes_nothing(lake):
     before = objects(lake)
     report = purge(lake, dry_run=True)
     assert set(report.plan["paths"]) == before == objects(lake)
+
+
+def neighbour(lake, **changes):
+    """Another dropped table at the same place, of which one data file is this table's too."""
+    other = Lake(lake.store, clock=lake.clock, ids=lake.ids)
+    assert other.metadata.location == lake.metadata.location
+    return other, DroppedNeighbour(
+        metadata_location=other.table.metadata_location,
+        location=other.metadata.location,
+        purged=False,
+        **changes,
+    )
+
+
+def test_what_another_dropped_table_at_the_same_place_needs_stays_and_so_does_what_nobody_knows(lake):
+    other, beside = neighbour(lake)
+    shared = lake.append_rows({"id": 9, "name": "shared"})
+    other.append(shared)
+    beside = replace(beside, metadata_location=other.table.metadata_location)
+    stray = f"{lake.metadata.location}/data/stray"
+    lake.store.put(stray, b"x")
+    needed = files_reachable(other.store, other.metadata, [other.metadata.current_snapshot_id]).all
+    ctx = context(lake)
+    ctx.neighbours = [beside]
+    report = purge(lake, ctx)
+    assert report.outcome is Outcome.DONE
+    assert report.figures["filesOfDroppedTables"] == 1
+    left = objects(lake)
+    assert {shared.file_path, stray, other.table.metadata_location} | needed <= left
+    assert lake.table.metadata_location not in left
+
+
+@pytest.mark.parametrize("broken", ["metadata", "manifest"])
+def test_nothing_goes_while_it_can_not_be_told_what_the_other_needs(lake, broken):
+    other, beside = neighbour(lake)
+    other.append(lake.data_file([{"id": 9, "name": "x"}]))
+    at = other.table.metadata_location
+    lists = [snapshot["manifest-list"] for snapshot in other.metadata.snapshots]
+    lake.store.delete_many([at] if broken == "metadata" else lists)
+    before = objects(lake)
+    ctx = context(lake)
+    ctx.neighbours = [replace(beside, metadata_location=at)]
+    with pytest.raises(Unavailable, match="another dropped table has files at the same place"):
+        purge(lake, ctx)
+    assert objects(lake) == before
+
+
+def test_another_that_is_purged_too_keeps_nothing(lake):
+    _, beside = neighbour(lake)
+    lake.store.delete_many([beside.metadata_location])
+    ctx = context(lake)
+    ctx.neighbours = [replace(beside, purged=True)]
+    assert purge(lake, ctx).outcome is Outcome.DONE
+
+
+def test_a_place_that_was_shared_once_is_not_emptied(lake):
+    stray = f"{lake.metadata.location}/data/of-another"
+    lake.store.put(stray, b"x")
+    ctx = context(lake)
+    ctx.shared = True
+    assert purge(lake, ctx).outcome is Outcome.DONE
+    assert objects(lake) == {stray}
+
+
+def test_a_table_that_was_had_back_meanwhile_keeps_everything(lake):
+    before = objects(lake)
+    ctx = context(lake)
+    ctx.wanted = False
+    report = purge(lake, ctx)
+    assert report.outcome is Outcome.SKIPPED
+    assert "is not to be purged any more" in report.reason
+    assert objects(lake) == before
+
+
+def test_a_table_that_is_had_back_during_the_purge_keeps_the_rest(lake):
+    """It can not be, once the purge has begun; but if it were, nothing more would go."""
+    ctx = context(lake, delete_batch=1)
+
+    class Restoring(Failing):
+        def delete_many(self, paths):
+            ctx.wanted = False
+            return super().delete_many(paths)
+
+    ctx.store = Restoring(lake.store)
+    before = objects(lake)
+    purge(lake, ctx)
+    assert len(before - objects(lake)) == 1
+
+
+def test_a_table_dropped_at_the_same_place_during_the_purge_stops_it(lake):
+    ctx = context(lake, delete_batch=1)
+    _, beside = neighbour(lake)
+
+    class Dropping(Failing):
+        def delete_many(self, paths):
+            ctx.neighbours = [beside]
+            return super().delete_many(paths)
+
+    ctx.store = Dropping(lake.store)
+    with pytest.raises(Unavailable, match="dropped at the same place"):
+        purge(lake, ctx)
