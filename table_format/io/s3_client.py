@@ -4,6 +4,7 @@ The client library repeats nothing itself: only here it is known which work may 
 """
 
 import base64
+import functools
 import hashlib
 import threading
 from collections.abc import Callable
@@ -25,7 +26,13 @@ _LONGEST_SECONDS = 60.0  # after that nothing is tried again, whatever the budge
 _BUDGET, _RETRY_COST, _SUCCESS_GIVES = 500, 5, 1
 _THROTTLED_DOUBLINGS = 3
 
-_making = threading.Lock()  # sessions are not safe to make in several threads at once
+_making = threading.Lock()  # clients are safe to use in several threads at once, but not to make
+
+
+@functools.cache
+def _session() -> Any:
+    """One for all clients: it has read the library's descriptions, and knows the credentials of the surroundings."""
+    return boto3.session.Session()
 
 
 def connect(settings: S3Settings) -> Any:
@@ -50,7 +57,7 @@ def connect(settings: S3Settings) -> Any:
     )
     with _making:
         try:
-            session = boto3.session.Session()
+            session = _session()
             region = settings.region or session.region_name or ("us-east-1" if settings.endpoint else None)
             client = session.client(
                 "s3",

@@ -1,9 +1,7 @@
 """A catalog whose buckets lie in S3: engines, our own maintenance, and buckets with a store of their own."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -136,6 +134,28 @@ def test_pyiceberg_and_duckdb_write_and_read(server: Server, connect: Callable[.
     assert table.location().startswith("s3://")
 
 
+def test_views_lie_in_the_bucket(s3: S3Server, server: Server, warehouse: str) -> None:
+    views = f"{server.iceberg}/v1/default/namespaces/seen/views"
+    requests.post(f"{server.iceberg}/v1/default/namespaces", json={"namespace": ["seen"]}, timeout=30)
+    version = {
+        "version-id": 1,
+        "schema-id": 0,
+        "timestamp-ms": 1,
+        "summary": {},
+        "default-namespace": ["seen"],
+        "representations": [{"type": "sql", "sql": "SELECT 1 AS id", "dialect": "duckdb"}],
+    }
+    schema = {"type": "struct", "schema-id": 0, "fields": []}
+    body = {"name": "v", "schema": schema, "view-version": version, "properties": {}}
+    made = requests.post(views, json=body, timeout=30)
+    assert made.status_code == 200, made.text
+    location = made.json()["metadata-location"]
+    assert location.startswith(f"{warehouse}/seen/")
+    assert listed(s3, f"{warehouse}/seen") == {location}
+    assert requests.get(f"{views}/v", timeout=30).json()["metadata"] == made.json()["metadata"]
+    assert requests.delete(f"{views}/v", timeout=30).status_code == 204
+
+
 def test_scans_are_planned_by_processes(server: Server, connect: Callable[..., Catalog]) -> None:
     catalog = connect(**{"scan-planning-mode": "server", "rest-scan-planning-enabled": "true"})
     catalog.create_namespace("planned")
@@ -257,20 +277,3 @@ def test_other_storage_of_a_bucket_counts_at_once(
     assert after.status_code == 200  # the metadata is the same, the way to it is not
     assert after.json()["config"]["s3.endpoint"] == outside
     connect("other").load_table("n.t").append(rows(1))
-
-
-def test_the_surroundings_keys_are_used_where_none_are_set(s3: S3Server, tmp_path: Path) -> None:
-    location = f"s3://{s3.bucket()}"
-    environment = {
-        "FRAZIL_STORAGE__DEFAULT_BUCKET_LOCATION": location,
-        "FRAZIL_STORAGE__PROPERTIES": json.dumps(s3.storage),
-        "AWS_ACCESS_KEY_ID": KEY,
-        "AWS_SECRET_ACCESS_KEY": SECRET,
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-    assert "AWS_ACCESS_KEY_ID" not in os.environ
-    with serving(tmp_path, env=environment) as server:
-        catalog = load_catalog("c", type="rest", uri=server.iceberg)
-        catalog.create_namespace("n")
-        table = catalog.create_table("n.t", rows(1).schema)
-        assert table.metadata_location in listed(s3, location)

@@ -10,7 +10,7 @@ import requests
 
 from table_format.io.resolve import store_for
 from tests.process.servers import Server, serving
-from tests.s3 import S3Server
+from tests.s3 import KEY, SECRET, S3Server
 from tests.s3_faults import Fault, faulty
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
@@ -37,8 +37,12 @@ def metadata_files(s3: S3Server, table: dict[str, Any]) -> set[str]:
 
 def test_commits_survive_a_store_that_fails_loses_answers_and_is_slow(s3: S3Server, tmp_path: Path) -> None:
     with faulty(s3) as proxy:
-        properties = {**proxy.server.properties, "s3.retry.min-wait-ms": "1", "s3.retry.num-retries": "2"}
+        properties = {**proxy.server.storage, "s3.retry.min-wait-ms": "1", "s3.retry.num-retries": "2"}
         environment = {
+            # Keys of the surroundings are used where the settings have none.
+            "AWS_ACCESS_KEY_ID": KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_EC2_METADATA_DISABLED": "true",
             "FRAZIL_STORAGE__DEFAULT_BUCKET_LOCATION": f"s3://{s3.bucket()}/w",
             "FRAZIL_STORAGE__PROPERTIES": json.dumps(properties),
         }

@@ -10,12 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
+from table_format.clock import SystemClock
 from table_format.errors import AlreadyExists, Forbidden, Invalid, NoSuchFile, Unavailable
 from table_format.io import s3 as s3_module
 from table_format.io.fileio import pyarrow_input
 from table_format.io.resolve import store_for
 from table_format.io.s3 import MARK, S3ObjectStore
-from table_format.io.s3_client import Repeater, Tries
+from table_format.io.s3_client import Repeater, Tries, connect
 from table_format.io.s3_settings import read_settings
 from tests.fakes.clock import CountingIds, ManualClock
 from tests.s3 import READER_KEY, READER_SECRET, SECRET, S3Server
@@ -34,10 +35,22 @@ def base(bucket: str, request: pytest.FixtureRequest) -> str:
     return f"s3://{bucket}/{request.node.name}"
 
 
-@pytest.fixture
-def proxy(s3: S3Server) -> Iterator[Proxy]:
+@pytest.fixture(scope="module")
+def network(s3: S3Server) -> Iterator[Proxy]:
     with faulty(s3) as running:
         yield running
+
+
+@pytest.fixture
+def proxy(network: Proxy) -> Iterator[Proxy]:
+    network.requests.clear()
+    yield network
+    network.faults.clear()
+
+
+@pytest.fixture(scope="module")
+def client(network: Proxy) -> Any:
+    return connect(read_settings("s3://b", network.server.properties))
 
 
 @pytest.fixture
@@ -46,19 +59,19 @@ def time() -> ManualClock:
 
 
 @pytest.fixture
-def store(proxy: Proxy, time: ManualClock) -> S3ObjectStore:
+def store(proxy: Proxy, client: Any, time: ManualClock) -> S3ObjectStore:
     """A store behind the proxy, with the smallest parts."""
-    return through(proxy, time)
+    return through(proxy, client, time)
 
 
-def through(proxy: Proxy, time: ManualClock, **properties: str) -> S3ObjectStore:
+def through(proxy: Proxy, client: Any, time: ManualClock, **properties: str) -> S3ObjectStore:
     named = {name.replace("__", ".").replace("_", "-"): value for name, value in properties.items()}
     parts = {"s3.multipart.part-size-bytes": str(5 * MIB)}
     settings = read_settings("s3://b", {**proxy.server.properties, **parts, **named})
-    return S3ObjectStore(settings, clock=time, ids=CountingIds())
+    return S3ObjectStore(settings, clock=time, ids=CountingIds(), client=client)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def plain(s3: S3Server) -> S3ObjectStore:
     """The store as it is, to look what came of it."""
     return S3ObjectStore(read_settings("s3://b", s3.properties))
@@ -203,8 +216,10 @@ def test_a_store_that_was_never_reached_has_certainly_not_written(
     assert "not known" not in caught.value.message
 
 
-def test_without_conditional_writes_it_looks_first(proxy: Proxy, time: ManualClock, base: str) -> None:
-    store = through(proxy, time, s3__conditional_write="false")
+def test_without_conditional_writes_it_looks_first(
+    proxy: Proxy, client: Any, time: ManualClock, base: str
+) -> None:
+    store = through(proxy, client, time, s3__conditional_write="false")
     store.put(f"{base}/x", b"first", if_absent=True)
     with pytest.raises(AlreadyExists):
         store.put(f"{base}/x", b"second", if_absent=True)
@@ -332,6 +347,47 @@ def test_folders_that_consoles_make_are_no_objects(store: S3ObjectStore, s3: S3S
     s3.client().put_object(Bucket=bucket, Key=f"{key}/folder/", Body=b"")
     store.put(f"{base}/folder/x", b"1")
     assert [info.path for info in store.list(base)] == [f"{base}/folder/x"]
+
+
+class CutShort:
+    """A store that says there is more, and not from where on; or says so for ever."""
+
+    def __init__(self, token: str | None) -> None:
+        self.token = token
+
+    def list_objects_v2(self, **_: Any) -> dict[str, Any]:
+        return {"IsTruncated": True, "NextContinuationToken": self.token, "Contents": []}
+
+
+@pytest.mark.parametrize("token", [None, "", "again"])
+def test_a_listing_that_can_not_be_finished_is_no_listing(time: ManualClock, token: str | None) -> None:
+    settings = read_settings("s3://b", {})
+    store = S3ObjectStore(settings, clock=time, ids=CountingIds(), client=CutShort(token))
+    with pytest.raises(Unavailable, match="cut short"):
+        list(store.list("s3://b/t"))
+
+
+def test_nothing_seems_older_than_it_is(plain: S3ObjectStore, base: str) -> None:
+    before = SystemClock().now_ms()
+    plain.put(f"{base}/x", b"1")
+    ages = [plain.head(f"{base}/x").modified_ms, next(plain.list(base)).modified_ms]
+    assert all(age is not None and age >= before for age in ages)
+
+
+def test_lists_of_keys_carry_the_checksum_that_every_store_knows(
+    store: S3ObjectStore, client: Any, base: str
+) -> None:
+    sent: list[dict[str, str]] = []
+
+    def look(request: Any, **_: Any) -> None:
+        sent.append({name.lower(): str(value) for name, value in request.headers.items()})
+
+    client.meta.events.register("before-send.s3.DeleteObjects", look)
+    store.delete_many([f"{base}/x"])
+    client.meta.events.unregister("before-send.s3.DeleteObjects", look)
+    (headers,) = sent
+    assert "content-md5" in headers
+    assert not [name for name in headers if name.startswith(("x-amz-checksum", "x-amz-sdk"))]
 
 
 def test_objects_are_deleted_a_thousand_by_one_request(store: S3ObjectStore, proxy: Proxy, base: str) -> None:
