@@ -21,6 +21,8 @@ code{{background:#eee;padding:.1em .3em}}</style></head><body>
 <ul>
 <li>Iceberg REST catalog, for engines: <code>{base}/iceberg</code>,
 its <a href="/iceberg/openapi.json">OpenAPI document</a></li>
+<li>S3 Tables API, for AWS's SDKs: <code>{base}/s3tables</code> as their endpoint,
+its <a href="/s3tables/openapi.json">OpenAPI document</a></li>
 <li>Management API: <code>{base}/api/v1/buckets</code>, its <a href="/api/openapi.json">OpenAPI document</a></li>
 <li>Probes: <a href="/health/live">/health/live</a>, <a href="/health/ready">/health/ready</a>;
 metrics: <a href="/metrics">/metrics</a></li>
@@ -33,7 +35,7 @@ catalog = load_catalog("frazil", type="rest", uri="{base}/iceberg")</code></pre>
 
 
 def routes(platform: Platform) -> list[Route]:
-    """The routes that are neither API."""
+    """The routes that are of no API."""
 
     async def live(_: Request) -> Response:
         return _state(200, "live")

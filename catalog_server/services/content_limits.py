@@ -4,12 +4,15 @@ Without such bounds a single request makes metadata that every later load pays f
 is computed; what is there already stays, however much it is.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from table_format.errors import Invalid
 from table_format.jsontypes import JsonObject
+
+_HALVES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +94,12 @@ class ContentLimits:
             raise Invalid(f"at most {self.properties} properties can be set, not {len(names)}")
 
     def _check_text(self, text: object, what: str) -> None:
+        if not isinstance(text, str):
+            return
+        if not text.isascii() and _HALVES.search(text):
+            raise Invalid(f"{what} holds half a character (U+D800 to U+DFFF), which can not be stored")
         # A character has one byte at least and four at most: most texts need not be encoded to be measured.
-        if not isinstance(text, str) or len(text) * 4 <= self.text_bytes:
+        if len(text) * 4 <= self.text_bytes:
             return
         if len(text) > self.text_bytes or len(text.encode("utf-8", "surrogatepass")) > self.text_bytes:
             raise Invalid(f"{what} has at most {self.text_bytes} bytes")

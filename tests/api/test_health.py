@@ -76,6 +76,7 @@ def test_start_page_names_the_urls(http: Http) -> None:
     assert page.headers["content-type"].startswith("text/html")
     assert "http://testserver/iceberg" in page.text
     assert "/api/openapi.json" in page.text
+    assert "/s3tables/openapi.json" in page.text
 
 
 def test_start_page_escapes_the_host_it_was_asked_by(http: Http) -> None:

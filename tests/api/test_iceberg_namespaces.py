@@ -197,3 +197,10 @@ def test_a_level_that_holds_the_separator_could_not_be_addressed(dotted: Catalog
 
 def test_the_usual_separator_is_not_announced(http: Http) -> None:
     assert "namespace-separator" not in http.get("/iceberg/v1/config").json()["overrides"]
+
+
+def test_half_a_character_in_a_property_is_refused(http: Http) -> None:
+    """A number beyond 64 bits has the body read by a parser that takes such halves."""
+    body = b'{"namespace": ["halves"], "properties": {"a": "\\ud800"}, "x": 99999999999999999999}'
+    answer = http.post("/iceberg/v1/default/namespaces", content=body)
+    assert "half a character" in assert_error(answer, 400, "BadRequestException")

@@ -145,12 +145,24 @@ def test_a_namespace_called_table_is_no_part_of_an_arn(http: Http) -> None:
         (b'{"namespace": "x"}', "be an array"),
         (b'{"namespace": [1]}', "Value '1' at 'namespace.1.member'"),
         (b'{"namespace": ["\\ud800"]}', "not valid JSON"),
+        (b'{"namespace": ["\\ud800"], "x": 99999999999999999999}', "Value 'x' at 'body'"),
+        (b'{"\\ud800": 99999999999999999999}', "Value '\\ud800' at 'body'"),
         (b"\xff", "not valid JSON"),
     ],
 )
 def test_a_body_is_read_strictly(http: Http, body: bytes, text: str) -> None:
     answer = http.put(f"/s3tables/namespaces/{DEFAULT}", content=body)
     assert text in assert_refused(answer, 400, "BadRequestException")
+
+
+def test_half_a_character_is_told_of(http: Http) -> None:
+    """Text with a number beyond 64 bits is read by a parser that takes such halves."""
+    body = b'{"resourcePolicy": "{}", "resourcePolicy": "\\ud800", "x": null, "y": [99999999999999999999]}'
+    answer = http.put(f"/s3tables/buckets/{DEFAULT}/policy", content=body.replace(b'"y"', b'"x"'))
+    assert_refused(answer, 400, "BadRequestException")
+    body = b'{"tags": {"\\ud800": "v", "b": 99999999999999999999}}'
+    answer = http.post(f"/s3tables/tag/{DEFAULT}", content=body)
+    assert_refused(answer, 400, "BadRequestException")
 
 
 def test_a_body_may_come_as_gzip(http: Http) -> None:

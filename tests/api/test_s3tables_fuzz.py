@@ -170,7 +170,7 @@ def _path(operation: Operation, names: dict[str, str], rng: random.Random, *, od
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("chunk", fuzzing.chunks(fuzzing.REQUESTS // 5))
+@pytest.mark.parametrize("chunk", fuzzing.chunks(fuzzing.REQUESTS // 10))
 def test_malformed_requests(tmp_path: Path, chunk: int) -> None:
     fuzzing.run(tmp_path, chunk, requests, check)
 

@@ -81,8 +81,10 @@ def _worded(error: errors.TableFormatError) -> str:
 
 
 def _answer(status: int, name: str, message: str, headers: dict[str, str] | None) -> Response:
+    # Half a character, of which JSON may have an escape, can be told of but not written.
+    text = message.encode("utf-8", "backslashreplace").decode()
     return Response(
-        orjson.dumps({"message": message}),
+        orjson.dumps({"message": text}),
         status_code=status,
         media_type="application/json",
         headers={ERROR_TYPE: name, **(headers or {})},

@@ -101,3 +101,11 @@ def test_updates_that_add_schemas_and_versions_are_looked_into() -> None:
 )
 def test_nonsense_is_left_to_those_who_read_it(update: dict[str, Any]) -> None:
     LIMITS.check_updates([update], {})
+
+
+@pytest.mark.parametrize("properties", [{"a": "\ud800"}, {"\udfff": "a"}, {"a": "x\udc00y"}])
+def test_half_a_character_can_not_be_stored(properties: dict[str, str]) -> None:
+    """JSON has escapes for them, and the database could not write them: that was a 500."""
+    with pytest.raises(Invalid, match="half a character"):
+        LIMITS.check_properties(properties)
+    LIMITS.check_properties({"\U00010000": "\ue000"})
