@@ -16,10 +16,10 @@ from table_format.io import s3 as s3_module
 from table_format.io.fileio import pyarrow_input
 from table_format.io.resolve import store_for
 from table_format.io.s3 import MARK, S3ObjectStore
-from table_format.io.s3_client import Repeater, Tries, connect
-from table_format.io.s3_settings import read_settings
+from table_format.io.s3_client import Repeater, Tries, _session, connect
+from table_format.io.s3_settings import for_clients, read_settings
 from tests.fakes.clock import CountingIds, ManualClock
-from tests.s3 import READER_KEY, READER_SECRET, SECRET, S3Server
+from tests.s3 import KEY, READER_KEY, READER_SECRET, SECRET, S3Server
 from tests.s3_faults import Fault, Proxy, faulty
 
 MIB = 1 << 20
@@ -545,3 +545,18 @@ def test_one_store_for_equal_settings_and_another_for_others(s3: S3Server) -> No
     assert len(set(map(id, found))) == 1
     assert store_for("s3a://b", s3.properties) is found[0]
     assert store_for("s3://a/x", {**s3.properties, "s3.session-token": "t"}) is not found[0]
+
+
+def test_a_client_reaches_it_by_what_it_is_told_and_the_keys_of_its_surroundings(
+    s3: S3Server, base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `frazil ingest` does."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    told = for_clients({**s3.storage, "s3.max-connections": "3"})
+    assert not set(told) & {"s3.access-key-id", "s3.secret-access-key"}
+    _session.cache_clear()
+    settings = read_settings(base, told)
+    assert settings.access_key_id is None
+    S3ObjectStore(settings).put(f"{base}/x", b"1", if_absent=True)
+    _session.cache_clear()  # it knows the keys now
