@@ -5,8 +5,22 @@ marked as sharing the place; and no other table's files may be put there.
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import cache
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, insert, or_, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    and_,
+    bindparam,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from catalog_server.store.schema import dropped_places, table_places, tables, view_places
 from table_format.errors import AlreadyExists
@@ -29,10 +43,9 @@ def refuse_overlap(
             ("table", table_places, table_places.c.table_id, except_table_id),
             ("view", view_places, view_places.c.view_id, except_view_id),
         ):
-            query = select(owner).where(touches(known, place))
-            if excepted is not None:
-                query = query.where(owner != excepted)
-            if connection.execute(query.limit(1)).first() is not None:
+            query = _overlapping(known, owner, anybody=excepted is None)
+            around = {**_around(place), **({} if excepted is None else {"excepted": excepted})}
+            if connection.execute(query, around).first() is not None:
                 raise AlreadyExists(
                     f"Location {place} overlaps that of another {kind}: choose another location"
                 )
@@ -134,6 +147,21 @@ def touches(known: Table, location: str) -> ColumnElement[bool]:
         known.c.place.in_(_itself_and_ancestors(own)),
         and_(known.c.place > own + "/", known.c.place < own + "0"),  # "0" follows "/"
     )
+
+
+@cache
+def _overlapping(known: Table, owner: Column[int], *, anybody: bool) -> Select[Any]:
+    """`touches` for the values of `_around`; made once, since making a statement costs more than running it."""
+    place = known.c.place
+    above = place.in_(bindparam("itself_and_above", expanding=True))
+    inside = and_(place > bindparam("begin"), place < bindparam("end"))
+    query = select(owner).where(or_(above, inside)).limit(1)
+    return query if anybody else query.where(owner != bindparam("excepted"))
+
+
+def _around(location: str) -> dict[str, object]:
+    own = place_key(location)
+    return {"itself_and_above": _itself_and_ancestors(own), "begin": own + "/", "end": own + "0"}
 
 
 def _itself_and_ancestors(own: str) -> list[str]:

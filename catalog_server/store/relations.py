@@ -5,7 +5,7 @@ To be asked inside the transaction that takes the name: writes are serialised, s
 
 from enum import StrEnum
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from catalog_server.store.schema import tables, views
 from table_format.errors import NameTaken
@@ -52,8 +52,20 @@ def taken(ident: TableIdent, holder: Relation, wanted: Relation) -> NameTaken:
 
 
 def _holder(connection: Connection, namespace_id: int, name: str) -> Relation | None:
-    for relation, rows in ((Relation.TABLE, tables), (Relation.VIEW, views)):
-        query = select(rows.c.id).where(rows.c.namespace_id == namespace_id, rows.c.name == name)
-        if connection.execute(query).first() is not None:
+    wanted = {"of_namespace": namespace_id, "of_name": name}
+    for relation, query in _HOLDERS:
+        if connection.execute(query, wanted).first() is not None:
             return relation
     return None
+
+
+# Made once, since making a statement costs more than running it.
+_HOLDERS = [
+    (
+        relation,
+        select(rows.c.id).where(
+            rows.c.namespace_id == bindparam("of_namespace"), rows.c.name == bindparam("of_name")
+        ),
+    )
+    for relation, rows in ((Relation.TABLE, tables), (Relation.VIEW, views))
+]

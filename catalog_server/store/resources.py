@@ -4,8 +4,10 @@ They are made of what is never given out twice (row ids, uuids of tables), so no
 """
 
 import uuid
+from functools import cache
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, or_, select
+from sqlalchemy import BindParameter, ColumnElement, Connection, Select, String, and_, bindparam, or_, select
 
 from catalog_server.store import resource_settings, tags
 from catalog_server.store.schema import buckets, dropped_tables, tables
@@ -54,12 +56,19 @@ def forget(connection: Connection, resource_id: str) -> None:
 
 
 def _is_taken(connection: Connection, resource_id: str) -> bool:
-    dropped = select(dropped_tables.c.table_id).where(dropped_tables.c.resource_id == resource_id)
-    alive = select(tables.c.id).where(is_table(resource_id))
-    return any(connection.execute(query).first() is not None for query in (alive, dropped))
+    wanted = {"wanted": resource_id}
+    return any(connection.execute(query, wanted).first() is not None for query in _taken())
 
 
-def is_table(resource_id: str) -> ColumnElement[bool]:
+@cache
+def _taken() -> tuple[Select[Any], ...]:
+    """What has that resource id; made once, since making a statement costs more than running it."""
+    wanted = bindparam("wanted", type_=String)
+    dropped = select(dropped_tables.c.table_id).where(dropped_tables.c.resource_id == wanted)
+    return select(tables.c.id).where(is_table(wanted)), dropped
+
+
+def is_table(resource_id: str | BindParameter[str]) -> ColumnElement[bool]:
     """Whether a row of tables has that resource id; one that was never written down is the table's uuid."""
     own = tables.c.resource_id
     return or_(own == resource_id, and_(own.is_(None), tables.c.table_uuid == resource_id))

@@ -5,9 +5,22 @@ those of `table_entries`: nothing here finds them, but their names, uuids and pl
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, delete, func, insert, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    tuple_,
+    update,
+)
 
 from catalog_server.store import namespaces as namespace_rows
 from catalog_server.store import places, relations, resources, unreferenced
@@ -69,13 +82,14 @@ def taken(ident: TableIdent) -> AlreadyExists:
 
 def find(connection: Connection, bucket_id: int, ident: TableIdent) -> TableRow | None:
     """The table, or None."""
-    row = connection.execute(_named(bucket_id, ident)).first()
+    row = connection.execute(_named(), _name(bucket_id, ident)).first()
     return None if row is None else _table(row)
 
 
 def hold(connection: Connection, bucket_id: int, ident: TableIdent) -> TableRow | None:
     """The table as it is and will be until this transaction ends, or None."""
-    row = connection.execute(_named(bucket_id, ident).with_for_update(of=tables, read=True)).first()
+    held = _named().with_for_update(of=tables, read=True)
+    row = connection.execute(held, _name(bucket_id, ident)).first()
     return None if row is None else _table(row)
 
 
@@ -287,12 +301,18 @@ def _begins(prefix: str) -> ColumnElement[bool]:
     return func.substr(tables.c.name, 1, len(prefix)) == prefix
 
 
-def _named(bucket_id: int, ident: TableIdent) -> Select[Any]:
+@cache
+def _named() -> Select[Any]:
+    """The table of a `_name`; made once, since making a statement costs more than running it."""
     return _joined().where(
-        namespaces.c.bucket_id == bucket_id,
-        namespaces.c.key == key_of(ident.namespace),
-        tables.c.name == ident.name,
+        namespaces.c.bucket_id == bindparam("of_bucket"),
+        namespaces.c.key == bindparam("of_key"),
+        tables.c.name == bindparam("of_name"),
     )
+
+
+def _name(bucket_id: int, ident: TableIdent) -> dict[str, object]:
+    return {"of_bucket": bucket_id, "of_key": key_of(ident.namespace), "of_name": ident.name}
 
 
 def _joined() -> Select[Any]:
