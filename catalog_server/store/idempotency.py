@@ -5,6 +5,7 @@ claim's row in the same transaction, so that effect and answer are there togethe
 the key answered already is undone. Requests without a key pay one look at a context variable.
 """
 
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,11 +14,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import orjson
 from sqlalchemy import Connection, delete
+from sqlalchemy.exc import IntegrityError
 
 from catalog_server.store.lookup import Lookup, for_driver
+from catalog_server.store.postgres_errors import sqlstate
 from catalog_server.store.schema import idempotency
 from catalog_server.store.units import row_locks
-from table_format.errors import Kind, TableFormatError
+from table_format.errors import Kind, NoSuchWarehouse, TableFormatError
 from table_format.jsontypes import JsonObject
 
 # As text for the driver: every commit of a client that sends keys runs both.
@@ -26,6 +29,8 @@ _RECORD = """
 INSERT INTO idempotency (bucket_id, principal, key, fingerprint, outcome, created_at_ms)
 VALUES (?, ?, ?, ?, ?, ?)
 """
+
+_NO_REFERENCE = "23503"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -114,9 +119,18 @@ def find(connection: Connection, key: RequestKey) -> Answer | None:
 
 
 def record(connection: Connection, key: RequestKey, outcome: JsonObject, now_ms: int) -> None:
-    """Insert an answer."""
+    """Insert an answer.
+
+    Raises:
+        NoSuchWarehouse: the bucket was deleted while the request was on its way (and maybe made anew).
+    """
     values = (key.bucket_id, key.principal, key.key, key.fingerprint, orjson.dumps(outcome).decode(), now_ms)
-    connection.exec_driver_sql(for_driver(connection, _RECORD), values)
+    try:
+        connection.exec_driver_sql(for_driver(connection, _RECORD), values)
+    except IntegrityError as error:
+        if not _is_without_bucket(error):
+            raise
+        raise NoSuchWarehouse("The table bucket was deleted while the request was on its way") from error
 
 
 def settle(connection: Connection, key: RequestKey, outcome: JsonObject, now_ms: int) -> Answer:
@@ -132,6 +146,13 @@ def settle(connection: Connection, key: RequestKey, outcome: JsonObject, now_ms:
 def forget_before(connection: Connection, before_ms: int) -> int:
     """Delete answers older than that; how many."""
     return connection.execute(delete(idempotency).where(idempotency.c.created_at_ms < before_ms)).rowcount
+
+
+def _is_without_bucket(error: IntegrityError) -> bool:
+    """Whether the one reference of the row leads nowhere."""
+    if isinstance(error.orig, sqlite3.Error):
+        return error.orig.sqlite_errorname == "SQLITE_CONSTRAINT_FOREIGNKEY"
+    return sqlstate(error) == _NO_REFERENCE
 
 
 def _answer(rows: Sequence[Sequence[Any]]) -> Answer | None:

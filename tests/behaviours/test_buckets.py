@@ -15,6 +15,7 @@ from catalog_server.services.tags import Tags
 from catalog_server.services.views import ViewSpec
 from catalog_server.store import schema
 from catalog_server.store.buckets import BucketRow, BucketSettings
+from catalog_server.store.idempotency import Claim, RequestKey, claiming
 from table_format.errors import (
     AlreadyExists,
     BucketNotEmpty,
@@ -278,6 +279,22 @@ async def test_a_bucket_that_another_server_made_anew_is_never_mistaken(
         await first.tables.unregister(ANONYMOUS, "bucket", T)
         assert (await table(first)).metadata.location.startswith("memory://new/")
         assert {info.path for info in memory.list("memory://old")} == paths
+
+
+async def test_a_request_with_a_key_is_refused_when_its_bucket_was_made_anew_meanwhile(
+    platform: Platform,
+) -> None:
+    old = await make(platform)
+    await delete(platform)
+    await make(platform)
+    key = RequestKey(bucket_id=old.id, principal="p", key="k", fingerprint="f")
+    with (
+        claiming(Claim(key=key, note=lambda _: {}, now_ms=1)),
+        pytest.raises(NoSuchWarehouse, match="on its way"),
+    ):
+        await namespace(platform)
+    assert not await platform.namespaces.exists(ANONYMOUS, "bucket", N)
+    await nothing_left(platform)
 
 
 def test_everything_that_refers_to_a_bucket_goes_with_it_or_keeps_it() -> None:
