@@ -327,8 +327,6 @@ class CommitService:
             requirements.check(change.requirements, base.metadata)  # before anything else is asked or done
         if row is not None:
             bucket = Bucket(id=row.bucket_id, name=row.bucket, location=row.bucket_location)
-        else:
-            await self.bucket(bucket.name)  # a missing bucket is another error
         if row is None and commit_plan.is_creation(change):
             await self.refuse_taken(bucket, change.ident)
         layers = () if row is None else await self._database.hot(pointers.policy_layers(row))

@@ -80,16 +80,12 @@ class TableService:
         """
         found = await pointer_to_present(self._database, bucket, ident)
         if found is None:
-            await self._commits.bucket(bucket)  # a missing bucket is another error
             raise rows.missing(ident)
         return found
 
     async def exists(self, principal: Principal, bucket: str, ident: TableIdent) -> bool:
         """Whether the table is there."""
-        if await self._database.hot(pointers.read(bucket, ident)) is not None:
-            return True
-        await self._commits.bucket(bucket)
-        return False
+        return await self._database.hot(pointers.read(bucket, ident)) is not None
 
     async def row(self, principal: Principal, bucket: str, ident: TableIdent) -> TableRow:
         """The table's row, whether its metadata file is there or not: one indexed read.
@@ -99,7 +95,6 @@ class TableService:
         """
         found = await self._database.hot(pointers.read(bucket, ident))
         if found is None:
-            await self._commits.bucket(bucket)  # a missing bucket is another error
             raise rows.missing(ident)
         return found
 
@@ -120,7 +115,6 @@ class TableService:
         """
         found = await load_present(self._database, self._documents, bucket, ident)
         if found is None:
-            await self._commits.bucket(bucket)  # a missing bucket is another error
             raise rows.missing(ident)
         row, document = found
         return TableHandle(

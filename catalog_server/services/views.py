@@ -76,10 +76,7 @@ class ViewService:
 
     async def exists(self, principal: Principal, bucket: str, ident: TableIdent) -> bool:
         """Whether the view is there: asked before almost every table, so one indexed read and no object store."""
-        if await self._database.hot(pointers.read_view(bucket, ident)) is not None:
-            return True
-        await self._commits.bucket(bucket)  # a missing bucket is another error
-        return False
+        return await self._database.hot(pointers.read_view(bucket, ident)) is not None
 
     async def load(self, principal: Principal, bucket: str, ident: TableIdent) -> ViewHandle:
         """The view with its metadata.
@@ -210,7 +207,6 @@ class ViewService:
     async def _pointer(self, bucket: str, ident: TableIdent) -> ViewRow:
         found = await self._database.hot(pointers.read_view(bucket, ident))
         if found is None:
-            await self._commits.bucket(bucket)  # a missing bucket is another error
             raise rows.missing(ident)
         return found
 

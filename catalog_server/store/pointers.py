@@ -17,17 +17,19 @@ from catalog_server.store.lookup import Lookup, for_driver
 from catalog_server.store.table_entries import TableEntry
 from catalog_server.store.tables import TableRow
 from catalog_server.store.views import ViewRow
+from table_format.errors import NoSuchWarehouse
 from table_format.ident import Namespace, TableIdent
 from table_format.jsontypes import JsonObject
 
+# One row for each bucket that is there, so that one look tells a missing table from a missing bucket.
 _READ = """
 SELECT t.id, b.id, b.location, n.id, t.table_uuid, t.location, t.metadata_location,
        t.previous_metadata_location, t.version, t.created_at_ms, t.updated_at_ms,
        COALESCE(t.resource_id, t.table_uuid), t.protected
 FROM buckets b
-JOIN namespaces n ON n.bucket_id = b.id
-JOIN tables t ON t.namespace_id = n.id
-WHERE b.name = ? AND n.key = ? AND t.name = ? AND t.metadata_location <> ''
+LEFT JOIN namespaces n ON n.bucket_id = b.id AND n.key = ?
+LEFT JOIN tables t ON t.namespace_id = n.id AND t.name = ? AND t.metadata_location <> ''
+WHERE b.name = ?
 """
 
 _SWAP = """
@@ -41,9 +43,9 @@ _READ_VIEW = """
 SELECT v.id, b.id, b.location, n.id, v.view_uuid, v.location, v.metadata_location,
        v.previous_metadata_location, v.version, v.created_at_ms, v.updated_at_ms
 FROM buckets b
-JOIN namespaces n ON n.bucket_id = b.id
-JOIN views v ON v.namespace_id = n.id
-WHERE b.name = ? AND n.key = ? AND v.name = ?
+LEFT JOIN namespaces n ON n.bucket_id = b.id AND n.key = ?
+LEFT JOIN views v ON v.namespace_id = n.id AND v.name = ?
+WHERE b.name = ?
 """
 
 _SWAP_VIEW = """
@@ -54,12 +56,20 @@ WHERE id = ? AND metadata_location = ?
 
 
 def read(bucket: str, ident: TableIdent) -> Lookup[TableRow | None]:
-    """The table's row, or None when bucket, namespace or table is missing."""
+    """The table's row, or None when namespace or table is missing; NoSuchWarehouse when the bucket is."""
 
     def answer(rows: Sequence[Sequence[Any]]) -> TableRow | None:
-        return _table(bucket, ident, rows[0]) if rows else None
+        return _table(bucket, ident, rows[0]) if _is_there(rows, bucket, ident) else None
 
-    return Lookup(_READ, (bucket, key_of(ident.namespace), ident.name), answer)
+    return Lookup(_READ, (key_of(ident.namespace), ident.name, bucket), answer)
+
+
+def _is_there(rows: Sequence[Sequence[Any]], bucket: str, ident: TableIdent) -> bool:
+    if rows:
+        return rows[0][0] is not None
+    if any("\0" in name for name in (*ident.namespace.levels, ident.name)):
+        return False  # PostgreSQL can not even be asked for such a name
+    raise NoSuchWarehouse(f"Table bucket does not exist: {bucket}")
 
 
 def _table(bucket: str, ident: TableIdent, found: Sequence[Any]) -> TableRow:
@@ -83,12 +93,12 @@ def _table(bucket: str, ident: TableIdent, found: Sequence[Any]) -> TableRow:
 
 
 def read_view(bucket: str, ident: TableIdent) -> Lookup[ViewRow | None]:
-    """The view's row, or None when bucket, namespace or view is missing: the answer that engines ask for most."""
+    """As `read`, of a view. That there is none is the answer that engines ask for most."""
 
     def answer(rows: Sequence[Sequence[Any]]) -> ViewRow | None:
-        return _view(bucket, ident, rows[0]) if rows else None
+        return _view(bucket, ident, rows[0]) if _is_there(rows, bucket, ident) else None
 
-    return Lookup(_READ_VIEW, (bucket, key_of(ident.namespace), ident.name), answer)
+    return Lookup(_READ_VIEW, (key_of(ident.namespace), ident.name, bucket), answer)
 
 
 def _view(bucket: str, ident: TableIdent, found: Sequence[Any]) -> ViewRow:

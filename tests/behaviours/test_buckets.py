@@ -30,7 +30,7 @@ from table_format.errors import (
 )
 from table_format.ident import Namespace, TableIdent
 from table_format.io.memory import MemoryObjectStore
-from tests.factories.commits import SCHEMA
+from tests.factories.commits import SCHEMA, birth_updates
 from tests.factories.platforms import Starter
 from tests.factories.views import version
 
@@ -295,6 +295,35 @@ async def test_a_request_with_a_key_is_refused_when_its_bucket_was_made_anew_mea
         await namespace(platform)
     assert not await platform.namespaces.exists(ANONYMOUS, "bucket", N)
     await nothing_left(platform)
+
+
+@pytest.mark.parametrize("what", ["commit", "creation"])
+async def test_what_a_server_remembers_of_a_bucket_does_not_outlive_it(start: Starter, what: str) -> None:
+    async with start() as first, start() as second:
+        await make(first, at="memory://old")
+        await namespace(first)
+        made = await table(first)
+        await first.commits.commit(ANONYMOUS, "bucket", T, [], setting(a="b"))  # it is remembered now
+        await second.tables.unregister(ANONYMOUS, "bucket", T)
+        await second.namespaces.drop(ANONYMOUS, "bucket", N)
+        await delete(second)
+        await make(second, at="memory://new")
+        await namespace(second)
+        if what == "commit":
+            await table(second)
+            for place, works in (("memory://old/n/data", False), ("memory://new/n/data", True)):
+                attempt = first.commits.commit(
+                    ANONYMOUS, "bucket", T, [], setting(**{"write.data.path": place})
+                )
+                if works:
+                    await attempt
+                else:
+                    with pytest.raises(Invalid, match="memory://new"):
+                        await attempt
+            return
+        updates = [update for update in birth_updates(made.metadata) if update["action"] != "set-location"]
+        born = await first.commits.commit(ANONYMOUS, "bucket", T, [{"type": "assert-create"}], updates)
+        assert born.metadata.location.startswith("memory://new/n/t-")
 
 
 def test_everything_that_refers_to_a_bucket_goes_with_it_or_keeps_it() -> None:
