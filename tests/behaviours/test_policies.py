@@ -387,31 +387,31 @@ async def test_a_restored_table_has_its_policies_and_their_history_again(
     assert len((await platform.policies.history(ANONYMOUS, TABLE, None, None)).items) == 1
 
 
-@pytest.mark.parametrize(
-    ("settings", "summaries", "asked"),
-    [
-        ({"triggerCommits": 3}, [{}, {}], False),
-        ({"triggerCommits": 3}, [{}, {}, {}], True),
-        ({"triggerBytes": 1 << 20}, [{"added-files-size": "1048575", "total-files-size": "1048575"}], False),
-        ({"triggerBytes": 1 << 20}, [{"added-files-size": "1048576", "total-files-size": "1048576"}], True),
-        ({"triggerDeleteFiles": 1}, [{"added-delete-files": "1", "total-delete-files": "1"}], True),
-        ({"triggerDeleteRecords": 2}, [{"added-equality-deletes": "1"}], False),
-        ({}, [{"added-delete-files": "9", "total-delete-files": "9"}], False),
-    ],
-)
-async def test_commits_ask_for_compaction_as_the_policy_says(
-    platform: Platform,
-    table: TableHandle,
-    settings: dict[str, int],
-    summaries: list[dict[str, str]],
-    asked: bool,
-) -> None:
-    if settings:
-        await put(platform, NAMESPACE, COMPACTION, **settings)
-    for number, summary in enumerate(summaries, 1):
-        metadata = (await platform.tables.load(ANONYMOUS, "default", T)).metadata
-        needs, updates = append(metadata, number, summary={"operation": "overwrite", **summary})
-        await commit(platform, T, needs, updates)
-    job = await platform.jobs.claim("w", list(JobKind), 60_000)
-    assert (job is not None) is asked
-    assert job is None or (job.kind, job.ident) == (JobKind.COMPACTION, T)
+TRIGGERS: list[tuple[dict[str, int], list[dict[str, str]], bool]] = [
+    ({"triggerCommits": 3}, [{}, {}], False),
+    ({"triggerCommits": 3}, [{}, {}, {}], True),
+    ({"triggerBytes": 1 << 20}, [{"added-files-size": "1048575", "total-files-size": "1048575"}], False),
+    ({"triggerBytes": 1 << 20}, [{"added-files-size": "1048576", "total-files-size": "1048576"}], True),
+    ({"triggerDeleteFiles": 1}, [{"added-delete-files": "1", "total-delete-files": "1"}], True),
+    ({"triggerDeleteRecords": 2}, [{"added-equality-deletes": "1"}], False),
+    ({"triggerDeleteRecords": 2}, [{"added-equality-deletes": "2"}], True),
+    ({}, [{"added-delete-files": "9", "total-delete-files": "9"}], False),
+]
+
+
+async def test_commits_ask_for_compaction_as_the_policy_says(platform: Platform) -> None:
+    from tests.factories.platforms import create
+
+    for number, (settings, summaries, asked) in enumerate(TRIGGERS):
+        ident = TableIdent.of("ns", f"t{number}")
+        await create(platform, ident)
+        if settings:
+            scope = PolicyScope(bucket="default", namespace=Namespace(("ns",)), table=ident.name)
+            await put(platform, scope, COMPACTION, **settings)
+        for snapshot_id, summary in enumerate(summaries, 1):
+            metadata = (await platform.tables.load(ANONYMOUS, "default", ident)).metadata
+            needs, updates = append(metadata, snapshot_id, summary={"operation": "overwrite", **summary})
+            await commit(platform, ident, needs, updates)
+        job = await platform.jobs.claim("w", list(JobKind), 60_000)
+        assert (job is not None) is asked, (settings, summaries)
+        assert job is None or (job.kind, job.ident) == (JobKind.COMPACTION, ident)
