@@ -75,7 +75,7 @@ class TableMaintenanceService:
     async def configuration(self, principal: Principal, entry: TableEntry, kind: PolicyType) -> Configuration:
         """What is in force for the table, of compaction, snapshots or records, in AWS's words.
 
-        A value that they have no word for is rounded to one that they have.
+        A value that they have no word for is rounded down to one that they have, but never to nothing.
         """
         around = await self._around(entry)
         layers = [(layer.scope, layer.documents.get(kind.value, {})) for layer in around.layers]
@@ -140,7 +140,7 @@ def _in_aws_words(kind: PolicyType, values: Mapping[str, object]) -> JsonObject:
         return {"targetFileSizeMB": max(megabytes or 0, 1), "strategy": values["strategy"]}
     if kind is PolicyType.SNAPSHOTS:
         seconds = number("maxSnapshotAgeSeconds")
-        hours = number("maxSnapshotAgeHours") if seconds is None else -(-seconds // _HOUR_S)
+        hours = number("maxSnapshotAgeHours") if seconds is None else seconds // _HOUR_S
         return {
             "minSnapshotsToKeep": max(number("minSnapshotsToKeep") or 0, 1),
             "maxSnapshotAgeHours": max(hours or 0, 1),

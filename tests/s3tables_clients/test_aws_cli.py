@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,36 +16,54 @@ from tests.s3tables_clients.fetch import aws_cli
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 
 
-@pytest.fixture(scope="module")
-def packages() -> Path:
-    return aws_cli()
+# One process for all commands: most of the time of each would go into starting Python.
+_SHELL = """
+import contextlib, io, json, sys
+from awscli.clidriver import create_clidriver
+for line in sys.stdin:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = create_clidriver().main(json.loads(line))
+    print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
+"""
 
 
 class Cli:
-    """One shell, so to speak."""
+    """The CLI's own program, told one command line after the other."""
 
-    def __init__(self, lake: Lake, packages: Path) -> None:
-        self._command = [sys.executable, "-m", "awscli", "--endpoint-url", lake.endpoint, "s3tables"]
-        self._env = {**os.environ, **lake.environment, "PYTHONPATH": str(packages)}
+    def __init__(self, lake: Lake, process: "subprocess.Popen[str]") -> None:
+        self._options = ["--endpoint-url", lake.endpoint, "s3tables"]
+        self._process = process
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*self._command, *arguments],
-            env=self._env,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        """Exit code, what is printed, and what is said of errors."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([*self._options, *arguments]) + "\n")
+        self._process.stdin.flush()
+        code, out, error = json.loads(self._process.stdout.readline())
+        return code, out, error
 
     def __call__(self, *arguments: str) -> Any:
-        done = self.run(*arguments)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout) if done.stdout.strip() else None
+        code, out, error = self.run(*arguments)
+        assert code == 0, error
+        return json.loads(out) if out.strip() else None
 
 
-def test_tables_of_the_command_line(lake: Lake, packages: Path) -> None:
-    aws = Cli(lake, packages)
+@pytest.fixture
+def aws(lake: Lake) -> Iterator[Cli]:
+    env = {**os.environ, **lake.environment, "PYTHONPATH": str(aws_cli())}
+    command = [sys.executable, "-W", "ignore", "-c", _SHELL]
+    with subprocess.Popen(
+        command, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        try:
+            yield Cli(lake, process)
+        finally:
+            process.kill()
+
+
+def test_tables_of_the_command_line(lake: Lake, aws: Cli) -> None:
     bucket = ("--table-bucket-arn", lake.arn)
     one = (*bucket, "--namespace", "cli", "--name", "t")
     assert lake.arn in [found["arn"] for found in aws("list-table-buckets")["tableBuckets"]]
@@ -61,13 +79,13 @@ def test_tables_of_the_command_line(lake: Lake, packages: Path) -> None:
     table.append(table.scan().to_arrow().from_pylist([{"id": 1}, {"id": 2}], table.schema().as_arrow()))
     now = aws("get-table-metadata-location", *one)
     assert now["metadataLocation"] == catalog.load_table("cli.t").metadata_location
-    stale = aws.run(
+    code, _, error = aws.run(
         *("update-table-metadata-location", *one, "--version-token", made["versionToken"]),
         *("--metadata-location", found["metadataLocation"]),
     )
-    assert stale.returncode
-    assert "ConflictException" in stale.stderr
-    assert "Provided version token does not match" in stale.stderr
+    assert code
+    assert "ConflictException" in error
+    assert "Provided version token does not match" in error
     again = aws(
         *("update-table-metadata-location", *one, "--version-token", "lost"),
         *("--metadata-location", now["metadataLocation"]),
@@ -86,6 +104,5 @@ def test_tables_of_the_command_line(lake: Lake, packages: Path) -> None:
     ]
     assert catalog.load_table("cli.renamed").scan().to_arrow().num_rows == 2
     aws("delete-table", *bucket, "--namespace", "cli", "--name", "renamed")
-    missing = aws.run("get-table", *one)
-    assert "NotFoundException" in missing.stderr
+    assert "NotFoundException" in aws.run("get-table", *one)[2]
     aws("delete-namespace", *bucket, "--namespace", "cli")

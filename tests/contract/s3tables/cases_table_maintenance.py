@@ -51,7 +51,7 @@ def get_inherited(world: World) -> None:
     arn = world.new_bucket()
     where = world.new_table(bucket=arn)
     path = f"/buckets/{arn.removeprefix(HOME)}/policies/{SNAPSHOTS}"
-    ours = {"status": "disabled", "settings": {"maxSnapshotAgeSeconds": 3601}}
+    ours = {"status": "disabled", "settings": {"maxSnapshotAgeSeconds": 10_799}}
     assert world.management("PUT", path, ours).status_code == 200
     assert get(world, where)[SNAPSHOTS] == {
         "status": "disabled",
