@@ -10,7 +10,7 @@ from maintenance.expiration.session import Expired, Intent, collect, delete
 from maintenance.gate import admitted
 from maintenance.policy_types import SnapshotPolicy
 from maintenance.ports import Job, JobContext
-from maintenance.reach import Reach, reach_of_gone
+from maintenance.reach import Reach, bytes_of, reach_of_gone
 from maintenance.report import Figure, Outcome, Report, skipped
 from maintenance.target import gc_disabled, is_target, load_target
 from table_format.catalog import LoadedTable
@@ -65,7 +65,8 @@ def _dry_run(ctx: JobContext, job: Job, table: LoadedTable, policy: SnapshotPoli
     return Report(
         outcome=Outcome.DONE,
         reason=f"dry run: {len(planned.snapshot_ids)} snapshots would expire, then {len(paths)} files be deleted",
-        figures=_figures(planned, policy) | {"filesToDelete": len(paths)},
+        figures=_figures(planned, policy)
+        | {"filesToDelete": len(paths), "bytesToDelete": bytes_of(store, table.metadata.location, paths)},
         plan={**planned.to_json(), "paths": paths},
     )
 

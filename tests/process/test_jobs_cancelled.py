@@ -15,6 +15,7 @@ import pytest
 import requests
 from pyiceberg.catalog import load_catalog
 
+from catalog_server.cli import completion
 from tests.process.servers import Server, frazil, run_frazil, serving, start_server
 from tests.process.test_worker_killed import FAST, POLICIES, needed, worker
 
@@ -259,3 +260,13 @@ def test_watching_a_job_that_fails_ends_with_an_error(server: Server, lake: Lake
     assert "cancelled, cancelled: cancelled while it was queued" in out
     assert error == f"frazil: job {job_id} was cancelled; `frazil maintenance retry {job_id}` runs it again\n"
     assert watching.returncode == 1
+
+
+def test_a_shell_completes_names_that_the_server_knows(server: Server, lake: Lake) -> None:
+    given = {"url": server.url, "bucket": "default"}
+    assert completion.buckets(given, "def") == ["default"]
+    assert completion.namespaces(given, "d") == ["db"]
+    assert completion.tables(given, "d") == ["db."]
+    assert lake.name in [name.removeprefix("db.") for name in completion.tables(given, "db.t")]
+    assert completion.tables(given, 'nope."') == []
+    assert completion.buckets({"url": f"{server.url}/nothing-here"}, "") == []

@@ -2,6 +2,7 @@
 
 import pytest
 
+from maintenance import reach
 from maintenance.expiration.job import run
 from maintenance.ports import JobKind, JobSettings
 from maintenance.reach import metadata_files
@@ -500,10 +501,14 @@ def test_a_removed_manifest_that_is_gone_already_is_no_error(lake):
     assert lake.rows() == rows
 
 
-def test_a_dry_run_lists_what_would_go_and_changes_nothing(lake):
+@pytest.mark.parametrize("one_by_one", [500, 0])
+def test_a_dry_run_lists_what_would_go_and_changes_nothing(lake, monkeypatch, one_by_one):
+    monkeypatch.setattr(reach, "_ASKED_ONE_BY_ONE", one_by_one)
     rewritten_history(lake)
     before, location = objects(lake), lake.table.metadata_location
     report = expire(lake, dry_run=True)
+    sizes = {info.path: info.size for info in lake.store.list(lake.metadata.location)}
+    assert report.figures["bytesToDelete"] == sum(sizes[path] for path in report.plan["paths"]) > 0
     assert (objects(lake), lake.table.metadata_location) == (before, location)
     planned = set(report.plan["paths"])
     expire(lake)
