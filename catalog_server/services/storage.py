@@ -86,7 +86,8 @@ class Storage:
         if scheme(canonical(location)) in SCHEMES:
             check_plain(location, storage)
             read_settings(location, self.properties(storage, credentials))
-        elif not takes_properties(location) and (storage or credentials):
+            return  # making a client takes a moment, and asks nothing more
+        if not takes_properties(location) and (storage or credentials):
             raise Invalid(f"storage properties and credentials are for object stores; {location} is none")
         self.open(location, storage, credentials)
 
