@@ -17,7 +17,7 @@ from catalog_server.api.management.router import build_api
 from catalog_server.api.middleware import RequestContext
 from catalog_server.api.rawpath import take_raw_path
 from catalog_server.api.s3tables import router as s3tables
-from catalog_server.api.s3tables.errors import unknown_operation
+from catalog_server.api.s3tables.errors import REQUEST_ID, unknown_operation
 from catalog_server.bootstrap import Platform
 from table_format.errors import Kind
 
@@ -60,8 +60,9 @@ async def _not_found(request: Request, _: Exception) -> Response:
     path = request.scope["path"]
     if path.startswith(_ICEBERG):
         return envelope(404, "NotFoundException", f"No such endpoint: {request.method} {path}")
-    if path.startswith("/s3tables"):
-        return unknown_operation(request.method, path)
+    if path == "/s3tables" or path.startswith("/s3tables/"):
+        request_id = request.scope.get("state", {}).get("request_id", "-")
+        return unknown_operation(request.method, path, {REQUEST_ID: request_id})
     return problem(404, Kind.NOT_FOUND, f"{request.method} {path}: nothing is here; see / for what is")
 
 

@@ -21,7 +21,7 @@ def test_the_python_of_the_page_runs(tmp_path: Path, capsys: pytest.CaptureFixtu
         for example in examples:
             assert SHOWN in example
             exec(compile(example.replace(SHOWN, server.url), str(PAGE), "exec"), {})
-    assert "['sales']" in capsys.readouterr().out
+    assert "['sales'] orders" in capsys.readouterr().out
 
 
 def test_a_client_that_waits_for_100_continue_is_told_to_go_on(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from catalog_server.services.paging import BadToken
 from table_format import errors
 
 ERROR_TYPE = "x-amzn-ErrorType"
+REQUEST_ID = "x-amzn-RequestId"
 STATUSES = {
     "BadRequestException": 400,
     "ForbiddenException": 403,
@@ -52,9 +53,9 @@ def failure(name: str, message: str, headers: dict[str, str] | None = None) -> R
     return _answer(STATUSES[name], name, message, headers)
 
 
-def unknown_operation(method: str, path: str) -> Response:
+def unknown_operation(method: str, path: str, headers: dict[str, str] | None = None) -> Response:
     """404 for what is no operation of the API."""
-    return _answer(404, UNKNOWN_OPERATION, f"{method} {path} is no operation of the S3 Tables API", None)
+    return _answer(404, UNKNOWN_OPERATION, f"{method} {path} is no operation of the S3 Tables API", headers)
 
 
 def answer_to(error: errors.TableFormatError) -> Response:

@@ -29,7 +29,13 @@ from catalog_server.api.s3tables import (
 )
 from catalog_server.api.s3tables.arn import segments
 from catalog_server.api.s3tables.call import Call
-from catalog_server.api.s3tables.errors import answer_to, failure, internal_error, unknown_operation
+from catalog_server.api.s3tables.errors import (
+    REQUEST_ID,
+    answer_to,
+    failure,
+    internal_error,
+    unknown_operation,
+)
 from catalog_server.api.s3tables.openapi import document
 from catalog_server.api.s3tables.operation import Operation
 from catalog_server.bootstrap import Platform
@@ -100,7 +106,7 @@ class _Door:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         response = await _guarded(request, self._answer(request))
-        response.headers["x-amzn-RequestId"] = scope.get("state", {}).get("request_id", "-")
+        response.headers[REQUEST_ID] = scope.get("state", {}).get("request_id", "-")
         if request.method == "HEAD":
             response = Response(status_code=response.status_code, headers=_without_length(response))
         await response(scope, receive, send)
