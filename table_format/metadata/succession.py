@@ -21,7 +21,8 @@ def check_successor(base: TableMetadata, base_location: str, new: TableMetadata)
         CommitFailed: it was made from another version: reload and try again.
         Invalid: it is another table's, goes back, or is not what updates of `base` can give.
     """
-    if (new.uuid or "").lower() != (base.uuid or "").lower():
+    # Metadata of format version 1 may have been without one until now.
+    if base.uuid is not None and (new.uuid or "").lower() != base.uuid.lower():
         raise Invalid(f"its table-uuid is {new.uuid}, that of the table is {base.uuid}")
     _check_log(base_location, new)
     for what, before, after in (

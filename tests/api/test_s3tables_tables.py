@@ -3,6 +3,8 @@
 import gzip
 import os
 import uuid
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +192,48 @@ class TestBlankTables:
         path = tables.path(namespace, "u") + f"?versionToken={after['versionToken']}"
         assert tables.http.delete(path).status_code == 204
         assert tables.http.delete(f"/iceberg/v1/default/namespaces/{namespace}").status_code == 204
+
+
+class TestRaces:
+    def test_one_of_many_creates_a_table(self, tables: Tables) -> None:
+        namespace = tables.new_namespace()
+        metadata = {"iceberg": {"schema": {"fields": [{"name": "a", "type": "int"}]}}}
+        more: list[dict[str, Any]] = [{}, {"metadata": metadata}] * 4
+        with ThreadPoolExecutor(8) as threads:
+            answers = list(threads.map(lambda body: tables.create(namespace, **body).status_code, more))
+        assert Counter(answers) == {200: 1, 409: 7}
+        assert tables.http.delete(tables.path(namespace, "t")).status_code == 204
+        assert tables.http.delete(f"/iceberg/v1/default/namespaces/{namespace}").status_code == 204
+
+    def test_one_of_many_gives_a_blank_table_its_first_metadata(self, tables: Tables) -> None:
+        namespace = tables.new_blank()
+        pointer = tables.pointer(namespace)
+        warehouse = pointer["warehouseLocation"]
+        files = [written(fresh(warehouse), metadata_file(warehouse)) for _ in range(8)]
+        with ThreadPoolExecutor(8) as threads:
+            answers = list(
+                threads.map(lambda at: tables.update(namespace, pointer["versionToken"], at), files)
+            )
+        assert Counter(answer.status_code for answer in answers) == {200: 1, 409: 7}
+        (won,) = [answer.json() for answer in answers if answer.status_code == 200]
+        assert tables.pointer(namespace)["metadataLocation"] == won["metadataLocation"]
+        assert tables.pointer(namespace)["versionToken"] == won["versionToken"]
+        assert all(Path(local_path(location)).exists() for location in files)
+
+    def test_a_table_that_goes_while_its_pointer_moves_is_there_or_gone(self, tables: Tables) -> None:
+        for _ in range(5):
+            namespace = tables.new_table()
+            pointer = tables.pointer(namespace)
+            new = following(pointer["metadataLocation"], snapshot_id=1)
+            location = written(new, metadata_file(pointer["warehouseLocation"]))
+            gone = tables.path(namespace, "t") + f"?versionToken={pointer['versionToken']}"
+            with ThreadPoolExecutor(2) as threads:
+                moving = threads.submit(tables.update, namespace, pointer["versionToken"], location)
+                going = threads.submit(tables.http.delete, gone)
+                outcome = moving.result().status_code, going.result().status_code
+            assert outcome in {(200, 409), (404, 204), (409, 204)}
+            there = tables.http.get(tables.path(namespace, "t", "/metadata-location"))
+            assert there.status_code == (200 if outcome[0] == 200 else 404)
 
 
 class TestCreateWithMetadata:
@@ -565,6 +609,18 @@ class TestUpdatesThatFollow:
         assert metadata["current-snapshot-id"] == 2
         assert [row["snapshot-id"] for row in metadata["snapshots"]] == [2, 3]
         assert metadata["current-schema-id"] == 1
+
+    def test_maintenance_is_asked_for_as_by_any_commit(self, tables: Tables) -> None:
+        namespace = tables.new_table()
+        pointer = tables.pointer(namespace)
+        new = following(pointer["metadataLocation"], snapshot_id=1)
+        many = {"operation": "append", "added-data-files": "50", "total-data-files": "50"}
+        busy = edited(new, snapshots=[{**row, "summary": many} for row in new.snapshots])
+        location = written(busy, metadata_file(pointer["warehouseLocation"]))
+        tables.moved(namespace, pointer["versionToken"], location)
+        query = {"bucket": "default", "namespace": namespace, "table": "t"}
+        jobs = tables.http.get("/api/v1/jobs", params=query).json()["jobs"]
+        assert [(job["kind"], job["origin"]) for job in jobs] == [("icebergCompaction", "commit")]
 
     def test_old_metadata_files_stay_whoever_is_to_delete_them(self, tables: Tables) -> None:
         """The client that writes metadata deletes the old files itself, as Java's catalogs do after their commit."""

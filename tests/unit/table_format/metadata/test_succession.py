@@ -44,6 +44,13 @@ def test_an_append_follows(base: TableMetadata, more: dict[str, Any]) -> None:
     check_successor(base, HERE, appended(base, 4, **more))
 
 
+def test_metadata_that_had_no_uuid_may_get_one() -> None:
+    base = changed(with_history(2, version=1), **{"table-uuid": None})
+    new = appended(base, 3, number=...)
+    check_successor(base, HERE, new)
+    check_successor(base, HERE, changed(new, **{"table-uuid": "11111111-8b0e-4bb5-a4b9-3ef7c7e0d9a1"}))
+
+
 def test_expiration_of_snapshots_behind_the_head_follows() -> None:
     base = with_history(5)
     check_successor(base, HERE, following(base, {"action": "remove-snapshots", "snapshot-ids": [1, 2, 4]}))
