@@ -80,14 +80,14 @@ def read_view(
 
 def _read(store: ObjectStore, location: str, max_bytes: int, max_values: int | None, of: str) -> bytes:
     try:
-        size = store.head(location).size
-        data = store.get(location) if size <= max_bytes else b""
+        data = store.get(location, (0, max_bytes + 1))  # one request, and never more than that in memory
     except NoSuchFile:
         raise NoSuchFile(f"Failed to open input stream for file: {location}") from None
     try:
-        if data.startswith(_GZIP_MAGIC) or location.endswith(_GZIP_NAMES):
+        compressed = data.startswith(_GZIP_MAGIC) or location.endswith(_GZIP_NAMES)
+        if compressed and len(data) <= max_bytes:
             data = _decompressed(data, max_bytes)
-        if max(size, len(data)) > max_bytes:
+        if len(data) > max_bytes:
             raise TooLarge(f"more than {max_bytes} bytes")
         if max_values is not None and jsontext.most_values(data) > max_values:
             raise TooLarge(f"more than {max_values} values")

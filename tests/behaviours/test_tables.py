@@ -143,7 +143,7 @@ async def test_metadata_replaced_and_deleted_while_it_is_read_is_read_anew(
         return NoSuchFile("deleted after a later commit")
 
     async with start() as other:
-        faults.append(Rule(methods=frozenset({"head"}), pattern=str(table.metadata_location), error=replaced))
+        faults.append(Rule(methods=frozenset({"get"}), pattern=str(table.metadata_location), error=replaced))
         loaded = await other.tables.load(ANONYMOUS, "default", T)
         assert loaded.metadata.current_snapshot_id == 1
 

@@ -5,6 +5,7 @@ import pytest
 
 from table_format.clock import SystemClock
 from table_format.errors import AlreadyExists, Invalid, NoSuchFile, TooLarge
+from table_format.io.faults import Counting
 from table_format.io.memory import MemoryObjectStore
 from table_format.metadata import codec
 from tests.factories.metadata_documents import table
@@ -197,3 +198,16 @@ def test_nothing_is_written_that_could_not_be_read_again() -> None:
     assert not files.exists(GZIPPED)
     codec.write(files, GZIPPED, table(), max_bytes=size)
     assert codec.read(files, GZIPPED, max_bytes=size) == table()
+
+
+def test_one_request_reads_a_file_and_never_more_than_the_bound() -> None:
+    store = Counting(MemoryObjectStore(SystemClock()))
+    codec.write(store, PLAIN, table())
+    size = len(store.get(PLAIN))
+    store.reset()
+    codec.read(store, PLAIN)
+    assert dict(store.calls) == {"get": 1}
+    store.reset()
+    with pytest.raises(TooLarge):
+        codec.read(store, PLAIN, max_bytes=10)
+    assert (store.bytes_read, size > 11) == (11, True)
