@@ -228,8 +228,8 @@ def forgettable(
 ) -> list[int]:
     """Ids of jobs that nothing needs any more: ended before, and not the last of their table and kind.
 
-    Of a table that is gone the last may go as well. A purge that did not come to its end is never forgotten: it is
-    all that is known of the files that are still there.
+    Of a table that is gone the last may go as well. A purge that did not come to its end is never forgotten, unless a
+    later one did: it is all that is known of the files that are still there.
     """
     newer = jobs.alias("newer")
     superseded = exists().where(
@@ -240,10 +240,17 @@ def forgettable(
         newer.c.finished_at_ms >= jobs.c.finished_at_ms,
         newer.c.id > jobs.c.id,
     )
+    later = jobs.alias("later")
+    purged = exists().where(
+        later.c.table_uuid == jobs.c.table_uuid,
+        later.c.kind == purge,
+        later.c.state == JobState.DONE,
+        later.c.id > jobs.c.id,
+    )
     lives = exists().where(tables.c.table_uuid == jobs.c.table_uuid)
     old = and_(
         jobs.c.finished_at_ms < kept_since_ms,
-        or_(jobs.c.kind != purge, jobs.c.state == JobState.DONE),
+        or_(jobs.c.kind != purge, jobs.c.state == JobState.DONE, purged),
         or_(jobs.c.dry_run, superseded, ~lives),
     )
     made_for_one_answer = and_(jobs.c.finished_at_ms < plans_since_ms, _unindexed(jobs.c.origin) == PLAN)

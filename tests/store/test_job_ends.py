@@ -237,6 +237,8 @@ def test_history_never_forgets_a_purge_that_did_not_succeed(connection: Connecti
     done = run_to(connection, PURGE, "v", JobState.DONE, 1000)
     assert forgettable(connection, 5000) == {done}
     assert {stuck, cancelled} & forgettable(connection, 5000) == set()
+    run_to(connection, PURGE, "t", JobState.DONE, 9000)
+    assert forgettable(connection, 5000) == {done, stuck}  # a later one of the same table did
 
 
 def test_history_forgets_no_job_that_was_queued_again_meanwhile(connection: Connection) -> None:
