@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import uvloop
 from rich.console import Console
 from rich.table import Table
 
@@ -169,4 +170,4 @@ def _markdown(header: list[str], rows: list[list[str]]) -> str:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    uvloop.run(main())
