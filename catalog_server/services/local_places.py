@@ -19,16 +19,28 @@ def refuse_links(bucket_location: str, places: Iterable[str]) -> None:
     """
     if not bucket_location.startswith("file:"):
         return
-    root = os.path.normpath(local_path(bucket_location))
-    real_root = os.path.realpath(root)
-    plain = {root}  # metadata may name thousands of files, all in a few directories
+    root = os.path.normpath(local_path(bucket_location)).rstrip("/")
+    plain: set[str] = set()  # metadata may name thousands of files, all in a few directories
     for place in places:
         path = os.path.normpath(local_path(place))
-        parent = os.path.dirname(path)
-        leads_on = parent not in plain and os.path.realpath(parent) != real_root + parent[len(root) :]
-        if leads_on or os.path.islink(path):
+        if _leads_on(root, path, plain):
             raise Invalid(f"location {place!r} leads through a symbolic link: name the place itself")
-        plain.add(parent)
+
+
+def _leads_on(root: str, path: str, plain: set[str]) -> bool:
+    """Whether a path leads out of the root, or below it through a link; directories that are none are added."""
+    if not path.startswith(root + "/"):
+        return True
+    directory = root
+    *above, name = path[len(root) + 1 :].split("/")
+    for part in above:
+        directory += "/" + part
+        if directory in plain:
+            continue
+        if os.path.islink(directory):
+            return True
+        plain.add(directory)
+    return os.path.islink(f"{directory}/{name}")
 
 
 def real_place(location: str) -> str:
