@@ -365,8 +365,9 @@ class CommitService:
         Raises:
             AlreadyExists: a view has it, or (`by_table`) a table, be it a blank one.
         """
-        if by_table and await self._database.hot(table_entries.read(bucket.name, ident)) is not None:
-            raise tables.taken(ident)
+        found = await self._database.hot(table_entries.read(bucket.name, ident)) if by_table else None
+        if found is not None:
+            raise table_entries.taken(found)
         if await self._database.hot(pointers.read_view(bucket.name, ident)) is not None:
             raise relations.taken(ident, Relation.VIEW, Relation.TABLE)
 

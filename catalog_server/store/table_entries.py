@@ -19,7 +19,7 @@ from catalog_server.store.schema import buckets, namespaces
 from catalog_server.store.schema import policies as policy_rows
 from catalog_server.store.schema import tables as rows
 from catalog_server.store.tables import BLANK
-from table_format.errors import Forbidden
+from table_format.errors import Forbidden, NameTaken
 from table_format.ident import Namespace, TableIdent
 
 _AFTER_NAMES = "\x7f"  # behind every character that a name of this API can have
@@ -89,6 +89,17 @@ def require(connection: Connection, bucket_id: int, ident: TableIdent) -> TableE
     if found is None:
         raise tables.missing(ident)
     return found
+
+
+def taken(entry: TableEntry) -> NameTaken:
+    """The error for a name that the entry has."""
+    usual = tables.taken(entry.ident)
+    if entry.metadata_location is not None:
+        return usual
+    return NameTaken(
+        f"{usual.message}; it has no metadata yet, as it was made by CreateTable of the S3 Tables API: "
+        "finish it there, or drop it first"
+    )
 
 
 def by_resource_id(connection: Connection, bucket_id: int, resource_id: str) -> TableEntry | None:

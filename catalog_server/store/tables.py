@@ -27,7 +27,7 @@ from catalog_server.store import places, relations, resources, unreferenced
 from catalog_server.store.keys import key_of, namespace_of
 from catalog_server.store.relations import Relation
 from catalog_server.store.schema import buckets, jobs, namespaces, policies, tables
-from table_format.errors import AlreadyExists, Forbidden, NoSuchTable
+from table_format.errors import AlreadyExists, Forbidden, NameTaken, NoSuchTable
 from table_format.ident import TableIdent
 
 BLANK = ""
@@ -75,7 +75,7 @@ def missing(ident: TableIdent) -> NoSuchTable:
     return NoSuchTable(f"Table does not exist: {ident}")
 
 
-def taken(ident: TableIdent) -> AlreadyExists:
+def taken(ident: TableIdent) -> NameTaken:
     """The error for a name in use."""
     return relations.taken(ident, Relation.TABLE, Relation.TABLE)
 

@@ -81,9 +81,9 @@ class TestBlankTables:
         base = f"/iceberg/v1/default/namespaces/{namespace}"
         body: dict[str, Any] = {"name": "t", "schema": SCHEMA}
         for extra in ({}, {"stage-create": True}):
-            assert_error(
-                tables.http.post(f"{base}/tables", json={**body, **extra}), 409, "AlreadyExistsException"
-            )
+            answer = tables.http.post(f"{base}/tables", json={**body, **extra})
+            message = assert_error(answer, 409, "AlreadyExistsException")
+            assert message.startswith(f"Table already exists: {namespace}.t; it has no metadata yet")
         view = {
             "name": "t",
             "schema": SCHEMA,
