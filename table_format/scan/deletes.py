@@ -1,8 +1,7 @@
 """Reading a data file with its deletes applied.
 
 Position deletes become a mask by row position; equality deletes an anti-join in which null equals null, on columns
-that the current schema may no longer have. Deletion vectors are refused: reading without them would bring rows
-back.
+that the current schema may no longer have. A deletion vector takes the place of position deletes.
 """
 
 from collections import OrderedDict
@@ -27,6 +26,7 @@ from table_format.scan.index import (
     referenced_path,
     sequence_of,
 )
+from table_format.scan.lineage import LINEAGE_FIELDS, Lineage
 from table_format.scan.plan import FileTask, SnapshotFiles
 from table_format.scan.read import (
     BATCH_ROWS,
@@ -36,10 +36,10 @@ from table_format.scan.read import (
     read_name_mapping,
     row_count,
 )
+from table_format.scan.vectors import Positions, Vector, read_vector
 from table_format.schema.arrow import compute
 
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
-Positions: TypeAlias = "npt.NDArray[np.int64]"
 
 CACHE_BYTES = 256 * 1024 * 1024
 
@@ -138,38 +138,44 @@ def read_task(
     *,
     batch_rows: int = BATCH_ROWS,
     cache: DeleteCache | None = None,
+    lineage: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a data file that its deletes leave, in file order, in the table's current columns.
 
-    Give tasks that share delete files the same `cache`.
+    Give tasks that share delete files the same `cache`. With `lineage` the columns of `LINEAGE_FIELDS` follow: what
+    a rewrite of a table of format version 3 must carry over.
 
     Raises:
         Invalid: a file cannot be read, or has another number of rows than its manifest says.
-        Unsupported: a deletion vector, a delete or data file that is not Parquet, an encrypted file.
+        Unsupported: a delete or data file of a format that cannot be read, or an encrypted file.
     """
     data_file = task.entry.data_file
-    if vectors := [entry for entry in task.deletes if is_vector(entry.data_file)]:
-        raise Unsupported(
-            f"{data_file.file_path} has a deletion vector in {vectors[0].data_file.file_path}: "
-            "format version 3 deletion vectors cannot be read yet"
-        )
     deletes = _Deletes(store, task, metadata, cache if cache is not None else DeleteCache())
     schema, spec = metadata.schema(), metadata.spec(data_file.spec_id)
     rows_read = 0
     with open_file(store, data_file, read_name_mapping(metadata)) as source:
         columns = Projection(source, schema, spec)
-        keys = [KeyColumns(source, wanted, schema, spec) for wanted in deletes.key_fields()]
-        positions = sorted({*columns.positions, *(at for key in keys for at in key.positions)})
+        lines = Lineage(task.entry, source.fields) if lineage else None
+        keys = [KeyColumns(source, wanted, spec) for wanted in deletes.key_fields()]
+        places = {*columns.positions, *(at for key in keys for at in key.positions)}
+        positions = sorted(places.union(lines.positions if lines else ()))
         for batch in source.batches(positions, batch_rows):
             rows = row_count(batch)
             keep = deletes.keep(rows_read, rows, keys, batch)
-            rows_read += rows
             projected = columns.apply(batch)
+            if lines:
+                projected = _with_columns(projected, lines.columns(rows_read, rows, batch))
+            rows_read += rows
             yield projected if keep.all() else projected.filter(pa.array(keep))
     if rows_read != data_file.record_count:
         raise Invalid(
             f"{data_file.file_path} has {rows_read} rows, its manifest says {data_file.record_count}"
         )
+
+
+def _with_columns(batch: pa.RecordBatch, lineage: Sequence[Any]) -> pa.RecordBatch:
+    schema = pa.schema([*batch.schema, *LINEAGE_FIELDS])
+    return pa.RecordBatch.from_arrays([*batch.columns, *lineage], schema=schema)
 
 
 class _Deletes:
@@ -186,7 +192,10 @@ class _Deletes:
         for entry in task.deletes:
             by_content[entry.data_file.content].append(entry)
         path = task.entry.data_file.file_path
-        self._positions = self._load_positions(by_content[Content.POSITION_DELETES], path)
+        positional = by_content[Content.POSITION_DELETES]
+        vectors = [self._vector(entry.data_file, path) for entry in positional if is_vector(entry.data_file)]
+        self._vector_of_file = vectors[0] if vectors else None
+        self._positions = self._load_positions([e for e in positional if not is_vector(e.data_file)], path)
         self._key_sets = self._load_keys(by_content[Content.EQUALITY_DELETES])
 
     def key_fields(self) -> list[list[JsonObject]]:
@@ -198,9 +207,18 @@ class _Deletes:
         keep: Mask = np.ones(rows, dtype=np.bool_)
         first, last = np.searchsorted(self._positions, [start, start + rows])
         keep[self._positions[first:last] - start] = False
+        if self._vector_of_file is not None:
+            keep[self._vector_of_file.within(start, start + rows) - start] = False
         for key_set, columns in zip(self._key_sets, keys, strict=True):
             keep &= ~key_set.matches(columns.of(batch))
         return keep
+
+    def _vector(self, file: DataFile, path: str) -> Vector:
+        if file.referenced_data_file != path:
+            raise Invalid(
+                f"{file.file_path} has a deletion vector of {file.referenced_data_file}, not of {path}"
+            )
+        return read_vector(self._store, file)
 
     def _load_positions(self, entries: Sequence[ManifestEntry], path: str) -> Positions:
         parts = [self._positions_in(entry.data_file, path) for entry in entries]
@@ -239,7 +257,7 @@ class _Deletes:
     def _keys_in(self, file: DataFile, fields: list[JsonObject]) -> pa.Table:
         def load() -> pa.Table:
             with open_file(self._store, file, self._mapping) as source:
-                columns = KeyColumns(source, fields, {"type": "struct", "fields": fields}, None)
+                columns = KeyColumns(source, fields, None)
                 batches = [columns.of(batch) for batch in source.batches(columns.positions, BATCH_ROWS)]
             names = [str(field["id"]) for field in fields]
             empty = pa.table([pa.array([], arrow) for arrow in columns.types], names=names)

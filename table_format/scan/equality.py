@@ -1,10 +1,10 @@
 """Keys of equality deletes: which columns they are, reading them from a file, matching rows against them.
 
 A key column is found by field id, through structs, in the current schema or else the newest that had it. Null
-equals null and NaN equals NaN; a column that a file does not have is null there.
+equals null and NaN equals NaN; a column that a file does not have has its initial default there, else null.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -39,7 +39,8 @@ def key_fields(metadata: TableMetadata, ids: Sequence[int]) -> list[JsonObject]:
         view = views[wanted]
         if not view.primitive or not _outside_collections(view, views):
             raise Invalid(f"an equality delete names column {view.path!r}, which is not a plain value")
-        fields.append({"id": view.id, "name": view.path, "required": False, "type": view.type})
+        named = {"id": view.id, "name": view.path, "required": False, "type": view.type}
+        fields.append(named | {"initial-default": view.initial_default, "parent-id": view.parent_id})
     return fields
 
 
@@ -56,7 +57,6 @@ class KeyColumns:
         self,
         source: SourceFile,
         fields: Sequence[JsonObject],
-        table_schema: JsonObject,
         spec: JsonObject | None,
     ) -> None:
         """Find the columns.
@@ -64,14 +64,15 @@ class KeyColumns:
         Raises:
             Invalid: a column's type cannot be read as the key's.
         """
-        target = to_arrow({"type": "struct", "fields": list(fields)})
-        gaps = file_gaps(source.data_file, table_schema, spec)
+        schema: JsonObject = {"type": "struct", "fields": list(fields)}
+        target = to_arrow(schema)
+        gaps = file_gaps(source.data_file, schema, spec)
         self.types: list[ArrowType] = [_plain(field.type) for field in target]
         self._steps: list[tuple[list[int], Any]] = []
         for wanted, field in zip(fields, target, strict=True):
             found = find_leaf(source.fields, wanted["id"])
             if found is None:
-                self._steps.append(([], missing(field, gaps, field.name)))
+                self._steps.append(_missing_key(source, wanted, missing(field, gaps, field.name)))
             else:
                 self._steps.append((found[0], converter(found[1], field, gaps, field.name)))
         self.positions = sorted({path[0] for path, _ in self._steps if path})
@@ -88,6 +89,19 @@ class KeyColumns:
             leaf = compute.struct_field(column, path[1:]) if len(path) > 1 else column
             arrays.append(_stored(step(leaf)))
         return arrays
+
+
+def _missing_key(
+    source: SourceFile, wanted: JsonObject, make: Callable[[int], ArrowArray]
+) -> tuple[list[int], Any]:
+    """How to make a key column that the file does not have: inside a struct, null where the struct is."""
+    if wanted.get("parent-id") is None or wanted["initial-default"] is None:
+        return [], make
+    parent = find_leaf(source.fields, wanted["parent-id"])
+    if parent is None:
+        return [], lambda rows: pa.nulls(rows, make(0).type)
+    nothing = pa.scalar(None, _plain(make(0).type))
+    return parent[0], lambda array: compute.if_else(array.is_valid(), _stored(make(len(array))), nothing)
 
 
 def _plain(arrow: ArrowType) -> ArrowType:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from table_format.errors import Invalid, Unsupported
+from table_format.errors import Invalid
 from table_format.schema.arrow import (
     ArrowArray,
     ArrowField,
@@ -42,12 +42,10 @@ class Gaps:
     """What stands in for columns that the file does not have."""
 
     constants: Mapping[int, ArrowArray]
-    """Values of identity partition fields, by source id, as columns of one row (spec, "Column Projection")."""
-    defaults: frozenset[int]
-    """Ids whose schema gives an initial default, which is not supported: null would be wrong there."""
+    """Identity partition values and initial defaults by field id, as columns of one row."""
 
 
-NO_GAPS = Gaps({}, frozenset())
+NO_GAPS = Gaps({})
 
 
 def inner_fields(arrow: ArrowType) -> list[ArrowField]:
@@ -87,16 +85,11 @@ def missing(target: ArrowField, gaps: Gaps, path: str) -> Callable[[int], ArrowA
 
     Raises:
         Invalid: the field is required.
-        Unsupported: it has an initial default.
     """
     wanted = field_id(target)
     constant = gaps.constants.get(wanted) if wanted is not None else None
     if constant is not None:
         return lambda rows: _repeated(constant, target.type, rows)
-    if wanted in gaps.defaults:
-        raise Unsupported(
-            f"column {path!r} has an initial default, which cannot be filled in: rewrite the file"
-        )
     if not target.nullable:
         raise Invalid(f"required column {path!r} is not in the file")
     return lambda rows: pa.nulls(rows, target.type)
@@ -193,8 +186,15 @@ def _primitive(have: ArrowType, want: ArrowType, path: str) -> Convert:
     if not _promotes(have, want):
         raise Invalid(f"column {path!r} is {want}, but the file stores {have}, which cannot be read as that")
     # Nanoseconds that old writers left in a microsecond column are cut, as every Iceberg reader cuts them.
-    safe = not kinds.is_timestamp(want)
-    return lambda array: array.cast(want, safe=safe)
+    cuts = kinds.is_timestamp(want) and kinds.is_timestamp(have) and have.unit == "ns"
+    return lambda array: _cast(array, want, path, safe=not cuts)
+
+
+def _cast(array: ArrowArray, want: ArrowType, path: str, *, safe: bool) -> ArrowArray:
+    try:
+        return array.cast(want, safe=safe)
+    except pa.ArrowInvalid as error:
+        raise Invalid(f"column {path!r} is {want}, and a value of the file is not: {error}") from None
 
 
 def _unchanged(array: ArrowArray) -> ArrowArray:
@@ -208,6 +208,8 @@ def _promotes(have: ArrowType, want: ArrowType) -> bool:
         return bool(kinds.is_float32(have))
     if kinds.is_decimal(want) and kinds.is_decimal(have):
         return bool(have.scale == want.scale and have.precision <= want.precision)
+    if kinds.is_timestamp(want) and want.tz is None and kinds.is_date32(have):
+        return True  # from format version 3 on
     return any(
         same(want) and same(have) for same in (is_string, is_binary, kinds.is_timestamp, kinds.is_time)
     )

@@ -17,8 +17,9 @@ from table_format.errors import Invalid, Unsupported
 from table_format.io.fileio import pyarrow_input
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
-from table_format.manifest.entries import DataFile, PartitionValue
+from table_format.manifest.entries import DataFile
 from table_format.metadata.document import TableMetadata
+from table_format.scan.initial import initial_defaults, plain_column
 from table_format.scan.project import (
     FileField,
     Gaps,
@@ -28,7 +29,7 @@ from table_format.scan.project import (
     inner_fields,
     missing,
 )
-from table_format.schema.arrow import ArrowArray, ArrowField, ArrowType, field_id, kinds, to_arrow
+from table_format.schema.arrow import ArrowArray, ArrowField, field_id, kinds, to_arrow
 from table_format.schema.types import fields_by_id
 
 BATCH_ROWS = 65_536
@@ -51,7 +52,7 @@ def read_file(
 
     Raises:
         Invalid: not a readable Parquet file, columns without ids and mapping, or of a type that cannot be read.
-        Unsupported: another format, an encrypted file, or an initial default to be filled in.
+        Unsupported: another format, or an encrypted file.
     """
     with open_file(store, data_file, name_mapping) as source:
         columns = Projection(source, table_schema, spec)
@@ -170,7 +171,6 @@ class Projection:
 
         Raises:
             Invalid: a column has a type that cannot be read as the table's, or a required one is missing.
-            Unsupported: a missing column has an initial default.
         """
         self._target = to_arrow(table_schema)
         gaps = file_gaps(source.data_file, table_schema, spec)
@@ -201,39 +201,20 @@ def row_count(batch: Mapping[int, ArrowArray] | int) -> int:
 
 
 def file_gaps(data_file: DataFile, table_schema: JsonObject, spec: JsonObject | None) -> Gaps:
-    """What fills columns that the file lacks: its identity partition values, where `spec` is given."""
-    defaults = frozenset(_defaulted(table_schema))
+    """What fills columns that the file lacks: identity partition values, where `spec` is given, else defaults.
+
+    Raises:
+        Invalid: an initial default is not a value of its column's type.
+    """
+    constants = dict(initial_defaults(table_schema))
     if spec is None:
-        return Gaps({}, defaults)
+        return Gaps(constants)
     known = fields_by_id(table_schema)
-    constants: dict[int, ArrowArray] = {}
     for field, value in zip(spec["fields"], data_file.partition, strict=True):
         view = known.get(field["source-id"])
         if field["transform"] == "identity" and view is not None and value is not None:
             named = {"id": view.id, "name": view.name, "type": view.type}
             arrow = to_arrow({"type": "struct", "fields": [named]})
-            constants[view.id] = partition_column(value, arrow.field(0).type)
-    return Gaps(constants, defaults)
-
-
-def partition_column(value: PartitionValue, arrow: ArrowType) -> ArrowArray:
-    """A partition value (in the spec's internal form) as a column of one row; uuid as its 16 bytes."""
-    if isinstance(value, UUID):
-        return pa.array([value.bytes], pa.binary(16))
-    if kinds.is_date32(arrow):
-        return pa.array([value], pa.int32()).cast(arrow)
-    if kinds.is_temporal(arrow):
-        return pa.array([value], pa.int64()).cast(arrow)
-    return pa.array([value], arrow)
-
-
-def _defaulted(json_type: object) -> Iterator[int]:
-    """Ids of fields with an initial default (format version 3)."""
-    if not isinstance(json_type, dict):
-        return
-    for field in json_type.get("fields", []):
-        if field.get("initial-default") is not None:
-            yield field["id"]
-        yield from _defaulted(field["type"])
-    for inner in ("element", "key", "value"):
-        yield from _defaulted(json_type.get(inner))
+            stored = value.bytes if isinstance(value, UUID) else value
+            constants[view.id] = plain_column(stored, arrow.field(0).type)
+    return Gaps(constants)

@@ -81,6 +81,8 @@ class FieldView:
     parent_id: int | None
     slot: Slot
     doc: str | None = None
+    initial_default: object = None
+    """The JSON single value that rows of older files have (format version 3); None for none."""
 
     @property
     def path(self) -> str:
@@ -194,6 +196,7 @@ def _struct_field(raw: JsonObject, prefix: tuple[str, ...], parent_id: int | Non
         parent_id=parent_id,
         slot=Slot.STRUCT,
         doc=doc if isinstance(doc, str) else None,
+        initial_default=raw.get("initial-default"),
     )
 
 

@@ -1,8 +1,8 @@
 """Tables of format version 3 that Java makes, through a whole life in the running server: nothing is lost.
 
 Java writes rows, deletion vectors, defaults, variants and geometries. Java, our appender and writer, and PyIceberg
-commit; our maintenance expires and removes. After each step Java reads every row, with its id and the sequence number
-of its last change.
+commit; our maintenance expires and removes. After each step Java and our own reader read every row, with its id and
+the sequence number of its last change.
 """
 
 import os
@@ -25,7 +25,10 @@ from table_format.commit.retry import commit_with_retry
 from table_format.ident import TableIdent
 from table_format.io.resolve import store_for
 from table_format.manifest.entries import DataFile
+from table_format.metadata.document import TableMetadata
 from table_format.rest import RestCatalog
+from table_format.scan.deletes import read_task
+from table_format.scan.plan import snapshot_files
 from table_format.write.parquet import TableWriter
 from tests.factories.metadata_documents import field, struct
 from tests.java.driver import IcebergJava, iceberg_java
@@ -96,8 +99,33 @@ class Life:
         assert len(found) == len(rows), "a row is there twice"
         return found
 
+    def read_ours(self) -> dict[int, tuple[int, int, str | None]]:
+        """The same by our own reader, in those columns whose types it has."""
+        document = self.metadata
+        schema = next(s for s in document["schemas"] if s["schema-id"] == document["current-schema-id"])
+        readable = schema | {"fields": [f for f in schema["fields"] if f["name"] in ("id", "d")]}
+        metadata = TableMetadata(document | {"schemas": [readable]})
+        store = store_for(metadata.location)
+        rows = [
+            row
+            for task in snapshot_files(store, metadata).tasks
+            for batch in read_task(store, task, metadata, lineage=True)
+            for row in batch.to_pylist()
+        ]
+        found = {
+            row["id"]: (
+                row["_row_id"],
+                row["_last_updated_sequence_number"],
+                None if row.get("d") is None else str(row["d"]),
+            )
+            for row in rows
+        }
+        assert len(found) == len(rows), "a row is there twice"
+        return found
+
     def check(self) -> None:
         assert self.read() == self.expected
+        assert self.read_ours() == self.expected
 
     def append_ours(self, write: Any) -> None:
         """Files that `write` makes for the table, committed by our appender."""

@@ -11,7 +11,8 @@ from table_format.errors import Invalid, Unsupported
 from table_format.io.faults import Counting
 from table_format.io.memory import MemoryObjectStore
 from table_format.jsontypes import JsonObject
-from table_format.manifest.entries import Content, DataFile, ManifestEntry, Status
+from table_format.manifest.entries import DataFile, ManifestEntry, Status
+from table_format.metadata.document import TableMetadata
 from table_format.scan.deletes import (
     DeleteCache,
     read_task,
@@ -21,6 +22,7 @@ from table_format.scan.deletes import (
 from table_format.scan.equality import KeySet
 from table_format.scan.plan import FileTask, SnapshotFiles
 from tests.factories.lake import IDENT, Lake
+from tests.factories.vectors import put_vector
 from tests.fakes.clock import ManualClock
 
 
@@ -215,18 +217,121 @@ def test_delete_inside_a_list_is_refused() -> None:
             read(lake, task_of(data, replace(delete, equality_ids=wanted)))
 
 
-def test_deletion_vectors_are_refused_with_a_reason(lake: Lake) -> None:
-    data = lake.data_file([row(1)])
-    vector = DataFile(
-        content=Content.POSITION_DELETES,
-        file_path="memory://w/v.puffin",
-        file_format="PUFFIN",
-        record_count=1,
-        file_size_in_bytes=10,
-        referenced_data_file=data.file_path,
-    )
-    with pytest.raises(Unsupported, match=r"deletion vector in memory://w/v\.puffin"):
+def test_deletion_vector(lake: Lake) -> None:
+    data = lake.data_file([row(n) for n in range(100)])
+    vector = put_vector(lake.store, lake.path("v"), data, [0, 64, 99, 5000])
+    keys = lake.equality_file([row(5)], [1])
+    for batch_rows in (1, 7, 64, 65_536):
+        found = ids(read(lake, task_of(data, vector, keys), batch_rows=batch_rows))
+        assert found == [n for n in range(100) if n not in (0, 5, 64, 99)]
+
+
+def test_deletion_vector_of_another_file_is_refused(lake: Lake) -> None:
+    data, other = lake.data_file([row(1)]), lake.data_file([row(2)])
+    vector = put_vector(lake.store, lake.path("v"), other, [0])
+    with pytest.raises(Invalid, match="has a deletion vector of"):
         read(lake, task_of(data, vector))
+
+
+def evolved(lake: Lake, *fields: JsonObject, old: bool = False) -> TableMetadata:
+    """The table's metadata with another schema; `old` keeps it as a former one only."""
+    schema = {"type": "struct", "schema-id": 9, "fields": list(fields)}
+    document = dict(lake.metadata.document)
+    document["schemas"] = [*document["schemas"], schema]
+    return TableMetadata(document if old else document | {"current-schema-id": 9})
+
+
+LATE: JsonObject = {"id": 3, "name": "late", "required": False, "type": "string", "initial-default": "x"}
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_delete_on_a_column_with_an_initial_default_that_the_data_file_does_not_have(
+    lake: Lake, dropped: bool
+) -> None:
+    """Null deletes nothing there, the default everything; also when the column is gone again."""
+    data = lake.data_file([row(1), row(2)])
+    metadata = evolved(lake, *lake.metadata.schema()["fields"], LATE, old=dropped)
+    schema: JsonObject = {"type": "struct", "fields": [LATE]}
+    for value, left in (("x", 0), ("y", 2), (None, 2)):
+        delete = lake.equality_file([{"late": value}], [3], schema=schema)
+        found = list(read_task(lake.store, task_of(data, delete), metadata))
+        assert sum(batch.num_rows for batch in found) == left, value
+
+
+def test_delete_on_a_default_inside_a_struct_spares_rows_whose_struct_is_null() -> None:
+    inner = {"type": "struct", "fields": [{"id": 2, "name": "k", "required": False, "type": "int"}]}
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "s", "required": False, "type": inner}]}
+    lake = Lake(MemoryObjectStore(ManualClock()), schema=schema)
+    data = lake.data_file([{"s": {"k": 1}}, {"s": None}])
+    late = {"id": 3, "name": "d", "required": False, "type": "int", "initial-default": 7}
+    wider = {"type": "struct", "fields": [*inner["fields"], late]}
+    other = {
+        "id": 4,
+        "name": "t",
+        "required": False,
+        "type": {"type": "struct", "fields": [late | {"id": 5}]},
+    }
+    fields = [{"id": 1, "name": "s", "required": False, "type": wider}, other]
+    metadata = evolved(lake, *fields)
+
+    def left(number: int, value: int | None) -> list[Any]:
+        holder = {1: "s", 4: "t"}[1 if number == 3 else 4]
+        keys = lake.equality_file(
+            [{holder: {"d": value}}], [1 if number == 3 else 4], schema={"type": "struct", "fields": fields}
+        )
+        task = task_of(data, replace(keys, equality_ids=[number]))
+        return [r["s"] for b in read_task(lake.store, task, metadata) for r in b.to_pylist()]
+
+    assert left(3, 7) == [None]
+    assert left(3, None) == [{"k": 1, "d": 7}]
+    assert left(5, 7) == [{"k": 1, "d": 7}, None]
+    assert left(5, None) == []
+
+
+LINES: JsonObject = {
+    "type": "struct",
+    "fields": [
+        {"id": 1, "name": "id", "required": False, "type": "long"},
+        {"id": 2147483540, "name": "_row_id", "required": False, "type": "long"},
+        {"id": 2147483539, "name": "_last_updated_sequence_number", "required": False, "type": "long"},
+    ],
+}
+
+
+def lines(lake: Lake, task: FileTask, **options: Any) -> list[tuple[Any, ...]]:
+    found = read(lake, task, lineage=True, **options)
+    return [(r["id"], r["_row_id"], r["_last_updated_sequence_number"]) for r in found]
+
+
+def test_maint_C14_lineage_is_made_before_deletes_apply(lake: Lake) -> None:
+    data = replace(lake.data_file([row(n) for n in range(6)]), first_row_id=100)
+    vector = put_vector(lake.store, lake.path("v"), data, [0, 3])
+    keys = lake.equality_file([row(4)], [1])
+    for batch_rows in (1, 4, 100):
+        found = lines(lake, task_of(data, vector, keys), batch_rows=batch_rows)
+        assert found == [(1, 101, 1), (2, 102, 1), (5, 105, 1)]
+
+
+def test_maint_C14_stored_lineage_counts_where_it_is_not_null(lake: Lake) -> None:
+    rows = [(1, 7, 3), (2, None, 4), (3, 9, None), (4, None, None)]
+    names = [f["name"] for f in LINES["fields"]]
+    data = lake.data_file([dict(zip(names, each, strict=True)) for each in rows], schema=LINES)
+    known = task_of(replace(data, first_row_id=100))
+    assert lines(lake, known) == [(1, 7, 3), (2, 101, 4), (3, 9, 1), (4, 103, 1)]
+    assert lines(lake, task_of(data)) == rows, "without a first row id the rest is unknown"
+    assert ids(read(lake, known)) == [1, 2, 3, 4]
+
+
+def test_maint_C15_last_update_is_the_data_sequence_number(lake: Lake) -> None:
+    task = task_of(replace(lake.data_file([row(1)]), first_row_id=0))
+    entry = replace(task.entry, sequence_number=3, file_sequence_number=8)
+    assert lines(lake, replace(task, entry=entry)) == [(1, 0, 3)]
+
+
+def test_lineage_of_a_file_without_any_wanted_column(lake: Lake) -> None:
+    other = {"type": "struct", "fields": [{"id": 8, "name": "x", "required": False, "type": "int"}]}
+    data = lake.data_file([{"x": 1}, {"x": 2}], schema=other)
+    assert lines(lake, task_of(replace(data, first_row_id=5))) == [(None, 5, 1), (None, 6, 1)]
 
 
 @pytest.mark.parametrize("claimed", [1, 3])

@@ -102,7 +102,7 @@ def test_promotions(store: MemoryObjectStore, old: str, new: str, value: Any, ex
         ("decimal(9, 2)", "decimal(9, 3)", decimal.Decimal("1.00")),
         ("decimal(9, 2)", "decimal(5, 2)", decimal.Decimal("1.00")),
         ("string", "binary", "x"),
-        ("date", "timestamp", dt.date(2020, 1, 1)),
+        ("date", "timestamptz", dt.date(2020, 1, 1)),
         ("timestamp", "long", naive("2020-01-01")),
         ("string", {"type": "struct", "fields": [field(9, "x", "int")]}, "x"),
     ],
@@ -245,14 +245,108 @@ def test_required_column_that_is_missing_is_refused(store: MemoryObjectStore) ->
         read(store, file, struct(field(2, "b", "int", required=True)))
 
 
-def test_initial_default_is_not_taken_for_null(store: MemoryObjectStore) -> None:
-    old = struct(field(1, "a", "int"), field(3, "s", struct(field(4, "x", "int"))))
-    file = put_rows(store, old, [{"a": 1, "s": {"x": 1}}])
-    top = struct(field(1, "a", "int"), field(2, "b", "int", **{"initial-default": 7}))
-    nested = struct(field(3, "s", struct(field(5, "y", "int", **{"initial-default": 7}))))
-    for schema in (top, nested):
-        with pytest.raises(Unsupported, match="initial default"):
-            read(store, file, schema)
+DEFAULTS: list[tuple[str, Any, Any]] = [
+    ("boolean", True, True),
+    ("int", -7, -7),
+    ("long", 2**40, 2**40),
+    ("float", 0.1, pytest.approx(0.1)),
+    ("double", 0.1, 0.1),
+    ("decimal(9, 2)", "-12.30", decimal.Decimal("-12.30")),
+    ("decimal(38,0)", "9" * 38, decimal.Decimal("9" * 38)),
+    ("date", "1969-12-31", dt.date(1969, 12, 31)),
+    ("time", "23:59:59.999999", dt.time(23, 59, 59, 999999)),
+    ("timestamp", "1969-12-31T23:59:59.999999", naive("1969-12-31T23:59:59.999999")),
+    ("timestamptz", "2020-01-01T00:00:00+00:00", dt.datetime(2020, 1, 1, tzinfo=dt.UTC)),
+    ("string", "é", "é"),
+    ("string", "", ""),
+    ("uuid", "00000000-0000-0000-0000-000000000007", uuid.UUID(int=7)),
+    ("fixed[3]", "616263", b"abc"),
+    ("binary", "00FF", b"\x00\xff"),
+    ("binary", "", b""),
+]
+
+
+@pytest.mark.parametrize(("kind", "default", "expected"), DEFAULTS)
+def test_initial_defaults_fill_columns_that_the_file_lacks(
+    store: MemoryObjectStore, kind: str, default: Any, expected: Any
+) -> None:
+    old = struct(
+        field(1, "a", "int"),
+        field(3, "s", struct(field(4, "x", "int"))),
+        field(6, "l", lists(7, struct(field(8, "x", "int")))),
+    )
+    rows = [{"a": 1, "s": {"x": 1}, "l": [{"x": 1}, None]}, {"a": 2, "s": None, "l": None}]
+    file = put_rows(store, old, rows)
+    late = field(2, "d", kind, required=True, **{"initial-default": default})
+    new = struct(
+        field(1, "a", "int"),
+        late,
+        field(3, "s", struct(field(4, "x", "int"), late | {"id": 5})),
+        field(6, "l", lists(7, struct(field(8, "x", "int"), late | {"id": 9}))),
+        field(10, "t", struct(late | {"id": 11})),
+    )
+    assert read(store, file, new) == [
+        {
+            "a": 1,
+            "d": expected,
+            "s": {"x": 1, "d": expected},
+            "l": [{"x": 1, "d": expected}, None],
+            "t": None,
+        },
+        {"a": 2, "d": expected, "s": None, "l": None, "t": None},
+    ]
+
+
+@pytest.mark.parametrize("kind", ["timestamp_ns", "timestamptz_ns"])
+def test_initial_defaults_of_nanoseconds(store: MemoryObjectStore, kind: str) -> None:
+    file = put_rows(store, struct(field(1, "a", "int")), [{"a": 1}])
+    text = "1969-12-31T23:59:59.999999999" + ("+00:00" if "tz" in kind else "")
+    [batch] = read_file(store, file, struct(field(2, "d", kind, **{"initial-default": text})))
+    assert batch.column(0).cast(pa.int64()).to_pylist() == [-1]
+
+
+def test_initial_default_is_not_for_nulls_in_the_file_nor_before_a_partition_value(
+    store: MemoryObjectStore,
+) -> None:
+    file = put_rows(store, struct(field(1, "a", "int")), [{"a": None}])
+    seven = {"initial-default": 7, "write-default": 8}
+    assert read(store, file, struct(field(1, "a", "int", **seven))) == [{"a": None}]
+    spec = {
+        "spec-id": 0,
+        "fields": [{"source-id": 2, "field-id": 1000, "name": "p", "transform": "identity"}],
+    }
+    schema = struct(field(2, "p", "int", **seven), field(3, "b", "int", **seven))
+    for value, expected in ((3, 3), (None, 7)):
+        inside = DataFile(file_path=PATH, record_count=1, file_size_in_bytes=1, partition=(value,))
+        assert read(store, inside, schema, spec=spec) == [{"p": expected, "b": 7}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "default"), [("int", "7"), ("date", "2020-13-01"), ("decimal(9, 2)", "1.2")]
+)
+def test_initial_default_that_is_no_value_of_its_type_is_refused(
+    store: MemoryObjectStore, kind: str, default: Any
+) -> None:
+    file = put_rows(store, struct(field(1, "a", "int")), [{"a": 1}])
+    schema = struct(field(3, "s", struct(field(2, "d", kind, **{"initial-default": default}))))
+    with pytest.raises(Invalid, match=r"the initial default of column 's\.d'"):
+        read(store, file, schema)
+
+
+def test_dates_become_timestamps_from_version_3_on(store: MemoryObjectStore) -> None:
+    far = put_rows(
+        store, struct(field(1, "v", "date")), [{"v": dt.date(1969, 12, 31)}, {"v": dt.date(9999, 1, 1)}]
+    )
+    found = read(store, far, struct(field(1, "v", "timestamp")))
+    assert found == [{"v": naive("1969-12-31T00:00:00")}, {"v": naive("9999-01-01T00:00:00")}]
+    with pytest.raises(Invalid, match="column 'v' is timestamp"):
+        read(store, far, struct(field(1, "v", "timestamp_ns")))
+
+
+def test_microseconds_that_nanoseconds_cannot_hold_are_refused_not_wrapped(store: MemoryObjectStore) -> None:
+    file = put_rows(store, struct(field(1, "v", "timestamp")), [{"v": naive("9999-01-01T00:00:00")}])
+    with pytest.raises(Invalid, match="column 'v'"):
+        read(store, file, struct(field(1, "v", "timestamp_ns")))
 
 
 def no_ids(store: MemoryObjectStore) -> DataFile:
