@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from maintenance.policies import Policy
-from maintenance.ports import LEASE_LOST, JobContext, JobKind, JobSettings, PurgeSurroundings, UnreferencedLog
+from maintenance.ports import (
+    LEASE_LOST,
+    DroppedNeighbour,
+    JobContext,
+    JobKind,
+    JobSettings,
+    PurgeSurroundings,
+    UnreferencedLog,
+)
 from table_format.catalog import TableCatalog
 from table_format.clock import Clock, Ids
 from table_format.errors import CommitFailed
@@ -110,6 +118,10 @@ class LeasedContext:
     def other_table_locations(self) -> Sequence[str]:
         """Where other tables lie."""
         return self._inner.other_table_locations()
+
+    def dropped_neighbours(self, locations: Sequence[str]) -> Sequence[DroppedNeighbour]:
+        """Dropped tables around those places."""
+        return self._inner.dropped_neighbours(locations)
 
     def purge_surroundings(self, locations: Sequence[str]) -> PurgeSurroundings:
         """What a purge must know."""

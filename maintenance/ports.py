@@ -165,12 +165,12 @@ class UnreferencedLog(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DroppedNeighbour:
-    """Another dropped table, with files where the one to be purged has some."""
+    """Another dropped table, with files where a job's table has some, or may have."""
 
     metadata_location: str
     location: str
     purged: bool
-    """Whether its files are to be deleted too."""
+    """Whether the deletion of its files has begun, so that it can not be had back; until then it can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,7 +260,11 @@ class JobContext(Protocol):
         ...
 
     def other_table_locations(self) -> Sequence[str]:
-        """Places of all other tables, in any bucket, those dropped but not yet purged or forgotten included."""
+        """Places of all other tables and views there are, in any bucket; dropped ones are neighbours."""
+        ...
+
+    def dropped_neighbours(self, locations: Sequence[str]) -> Sequence[DroppedNeighbour]:
+        """Other dropped tables that can be had back, with files at, below or above those locations; read anew."""
         ...
 
     def purge_surroundings(self, locations: Sequence[str]) -> PurgeSurroundings:

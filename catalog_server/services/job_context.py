@@ -100,8 +100,13 @@ class DatabaseJobContext:
             return False
 
     def other_table_locations(self) -> Sequence[str]:
-        """Places of all other tables, in any bucket, those dropped but not yet purged or forgotten included."""
+        """Places of all other tables and views there are, in any bucket; dropped ones are neighbours."""
         return self.database.read_now(_other_locations, self.job)
+
+    def dropped_neighbours(self, locations: Sequence[str]) -> Sequence[DroppedNeighbour]:
+        """Other dropped tables that can be had back, with files at, below or above those locations; read anew."""
+        found = self.database.read_now(_neighbours, self.job, list(locations))
+        return [one for one in found if not one.purged]
 
     def purge_surroundings(self, locations: Sequence[str]) -> PurgeSurroundings:
         """For a purge: what lies at or around those locations, read anew at every call."""
@@ -124,7 +129,6 @@ class DatabaseJobContext:
 def _other_locations(connection: Connection, job: Job) -> Sequence[str]:
     return [
         *places.other_than(connection, job.table_uuid),
-        *dropped.all_places(connection, job.id),
         *job_listing.unpurged_locations(connection, JobKind.PURGE.value, job.table_uuid),
     ]
 
@@ -141,12 +145,17 @@ def _purge_surroundings(connection: Connection, job: Job, locations: Sequence[st
             *places.other_than(connection, ""),
             *job_listing.unpurged_locations(connection, JobKind.PURGE.value, job.table_uuid),
         ],
-        neighbours=[
-            DroppedNeighbour(
-                metadata_location=row.metadata_location,
-                location=row.location,
-                purged=row.purge_job_id is not None,
-            )
-            for row in dropped.overlapping(connection, locations, job.id)
-        ],
+        neighbours=_neighbours(connection, job, locations),
     )
+
+
+def _neighbours(connection: Connection, job: Job, locations: Sequence[str]) -> Sequence[DroppedNeighbour]:
+    return [
+        DroppedNeighbour(
+            metadata_location=row.metadata_location,
+            location=row.location,
+            # One whose purge is only asked for, or was cancelled before it began, can be restored.
+            purged=row.purge_begun,
+        )
+        for row in dropped.overlapping(connection, locations, job.id)
+    ]

@@ -277,16 +277,6 @@ def overlapping(connection: Connection, locations: Iterable[str], except_job_id:
     return list(found.values())
 
 
-def all_places(connection: Connection, except_job_id: int) -> Sequence[str]:
-    """Places of all dropped tables in all buckets, but of the one that the job purges."""
-    query = (
-        select(dropped_places.c.place)
-        .join(dropped_tables, dropped_tables.c.table_id == dropped_places.c.table_id)
-        .where(or_(dropped_tables.c.purge_job_id.is_(None), dropped_tables.c.purge_job_id != except_job_id))
-    )
-    return list(connection.execute(query).scalars())
-
-
 def purge_of(connection: Connection, job_id: int) -> tuple[DroppedRow, bool] | None:
     """The table that a job purges, and whether others' files lie at its places; None when it purges none."""
     row = connection.execute(_joined().where(dropped_tables.c.purge_job_id == job_id)).first()

@@ -8,6 +8,8 @@ metadata does not reach it, checked anew before each batch.
 from maintenance.expiration.plan import ExpirationPlan, Nothing, plan
 from maintenance.expiration.session import Expired, Intent, collect, delete
 from maintenance.gate import admitted
+from maintenance.neighbours import Neighbours
+from maintenance.places import own_roots
 from maintenance.policy_types import SnapshotPolicy
 from maintenance.ports import Job, JobContext
 from maintenance.reach import Reach, bytes_of, reach_of_gone
@@ -60,6 +62,9 @@ def _dry_run(ctx: JobContext, job: Job, table: LoadedTable, policy: SnapshotPoli
     store = ctx.store_for(table.metadata.location)
     kept = Reach(ctx, job, store)
     kept.cover_all_but(table, planned.snapshot_ids)
+    metadata = table.metadata
+    neighbours = Neighbours(ctx, own_roots(metadata.location, metadata.properties), kept.references)
+    neighbours.cover()
     gone = reach_of_gone(store, table.metadata, planned.snapshot_ids)
     paths = [path for path in gone if not kept.references.may_hold(path)]
     return Report(
@@ -135,16 +140,19 @@ def _resume(
 
 def _delete(ctx: JobContext, job: Job, expired: Expired, policy: SnapshotPolicy) -> Report:
     planned = expired.plan
-    done, foreign = delete(ctx, expired)
+    cleanup = delete(ctx, expired)
+    done = cleanup.deleted
     figures = _figures(planned, policy) | {
         "filesDeleted": len(done.paths),
         "filesStillReferenced": len(done.kept),
-        "filesOutsideTheTable": foreign,
+        "filesOutsideTheTable": cleanup.foreign,
         "deleteFailures": done.failures[:_TOLD_FAILURES],
     }
     reason = f"{len(planned.snapshot_ids)} snapshots expired, {len(done.paths)} files deleted"
     if done.lease_lost:
         return skipped(f"{reason}, {done.left} left: {done.why_stopped}", **figures)
+    if cleanup.why_kept is not None:
+        reason += f", the others kept: {cleanup.why_kept}"
     if done.failures:
         reason += f", {len(done.failures)} could not be deleted and are left to unreferenced-file removal"
     if planned.remaining:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from maintenance.deletion import Deleted, delete_in_batches
 from maintenance.expiration.plan import ExpirationPlan
+from maintenance.neighbours import Neighbours, UnknownNeighbour
 from maintenance.places import inside, own_roots
 from maintenance.ports import Job, JobContext
 from maintenance.reach import Reach, reach_of_gone
@@ -92,8 +93,19 @@ def collect(ctx: JobContext, job: Job, table: LoadedTable, intents: Sequence[Int
     return Expired(plan=planned, paths=doomed, reach=reach, table=after)
 
 
-def delete(ctx: JobContext, expired: Expired) -> tuple[Deleted, int]:
-    """Delete the files that lie in the table's own places; the second value counts those that do not."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleanup:
+    """What became of the files of an expiration."""
+
+    deleted: Deleted
+    foreign: int = 0
+    """Files that do not lie in the table's own places alone."""
+    why_kept: str | None = None
+    """Why no (more) file was deleted, when that can not be told."""
+
+
+def delete(ctx: JobContext, expired: Expired) -> Cleanup:
+    """Delete the files that lie in the table's own places, and that no dropped table there needs."""
     metadata = expired.table.metadata
     roots = own_roots(metadata.location, metadata.properties)
     others = ctx.other_table_locations()
@@ -102,6 +114,16 @@ def delete(ctx: JobContext, expired: Expired) -> tuple[Deleted, int]:
         for path in expired.paths
         if any(inside(root, path) for root in roots) and not any(inside(other, path) for other in others)
     ]
-    store = ctx.store_for(metadata.location)
-    done = delete_in_batches(ctx, store, own, expired.reach.unreferenced)
-    return done, len(expired.paths) - len(own)
+    foreign = len(expired.paths) - len(own)
+    neighbours = Neighbours(ctx, roots, expired.reach.references)
+
+    def check(batch: Sequence[str]) -> Sequence[str]:
+        neighbours.cover()
+        return expired.reach.unreferenced(batch)
+
+    try:
+        done = delete_in_batches(ctx, ctx.store_for(metadata.location), own, check)
+    except UnknownNeighbour as error:
+        # The snapshots are gone: another attempt would find no more than this one.
+        return Cleanup(deleted=Deleted(kept=own), foreign=foreign, why_kept=error.message)
+    return Cleanup(deleted=done, foreign=foreign)

@@ -1,13 +1,16 @@
 """The unreferenced-file job: list first, read the references after, mark, and delete what stayed marked long enough.
 
 Two phases lie between a file and its deletion, each with its own age; before each batch the newest metadata and the
-lease are read again. Only files below the table's own location are ever touched.
+lease are read again. Only files below the table's own location are ever touched, and none that a dropped table there
+needs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maintenance.deletion import Deleted, delete_in_batches
 from maintenance.gate import admitted
+from maintenance.neighbours import Neighbours, UnknownNeighbour
 from maintenance.orphans.plan import Ages, Evidence, OrphanPlan, Stop, ages, plan
 from maintenance.places import inside, overlapping
 from maintenance.policy_types import UnreferencedPolicy
@@ -75,7 +78,13 @@ def _why_skipped(ctx: JobContext, table: LoadedTable) -> str | None:
 class _Gathered:
     evidence: Evidence
     reach: Reach
+    neighbours: Neighbours
     store: ObjectStore
+
+    def unreferenced(self, paths: Sequence[str]) -> Sequence[str]:
+        """Those that neither the table as it is now nor a dropped one there needs."""
+        self.neighbours.cover()
+        return self.reach.unreferenced(paths)
 
 
 def _gather(ctx: JobContext, job: Job, before: LoadedTable) -> _Gathered | Report:
@@ -95,6 +104,11 @@ def _gather(ctx: JobContext, job: Job, before: LoadedTable) -> _Gathered | Repor
     reach.adopt(settled.all, both)
     reach.cover(after)
     reach.references.add([*metadata_files(before), *version_hints(location)])
+    neighbours = Neighbours(ctx, [location], reach.references)
+    try:
+        neighbours.cover()
+    except UnknownNeighbour as error:
+        return skipped(error.message)
     evidence = Evidence(
         location=location,
         listing=listing,
@@ -102,7 +116,7 @@ def _gather(ctx: JobContext, job: Job, before: LoadedTable) -> _Gathered | Repor
         must_be_listed=must | {before.metadata_location} if _still_logged(before, after) else must,
         known=ctx.unreferenced.known(job.table_uuid),
     )
-    return _Gathered(evidence=evidence, reach=reach, store=store)
+    return _Gathered(evidence=evidence, reach=reach, neighbours=neighbours, store=store)
 
 
 def _still_logged(before: LoadedTable, after: LoadedTable) -> bool:
@@ -154,7 +168,7 @@ def _carry_out(
         ctx,
         gathered.store,
         list(sizes),
-        gathered.reach.unreferenced,
+        gathered.unreferenced,
         lambda gone: ctx.unreferenced.forget(job.table_uuid, gone),
     )
     ctx.unreferenced.forget(job.table_uuid, done.kept)

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from maintenance.deletion import Deleted, delete_in_batches
+from maintenance.neighbours import needed_by
 from maintenance.places import References, comparable, inside, may_contain, own_roots
 from maintenance.ports import DroppedNeighbour, Job, JobContext, PurgeSurroundings
 from maintenance.reach import reach_of_gone
 from maintenance.report import Figure, Outcome, Report, skipped
 from maintenance.target import is_target
-from table_format.commit.expire import files_reachable
 from table_format.errors import Invalid, NoSuchFile, NotFound, Unavailable
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
@@ -121,22 +121,8 @@ def _kept(ctx: JobContext, neighbours: Sequence[DroppedNeighbour]) -> References
     """
     kept = References()
     for neighbour in neighbours:
-        if neighbour.purged:
-            continue
-        store = ctx.store_for(neighbour.location)
-        try:
-            metadata = read_metadata(store, neighbour.metadata_location)
-            ids = [snapshot["snapshot-id"] for snapshot in metadata.snapshots]
-            kept.add(files_reachable(store, metadata, ids).all)
-        except (NoSuchFile, Invalid) as error:
-            raise Unavailable(
-                f"another dropped table has files at the same place, and which can not be told: {error.message}; "
-                "restore it, or let it be forgotten or purged first"
-            ) from error
-        statistics = (*metadata.statistics, *metadata.partition_statistics)
-        kept.add(entry["statistics-path"] for entry in statistics)
-        kept.add(entry["metadata-file"] for entry in metadata.metadata_log)
-        kept.add([neighbour.metadata_location])
+        if not neighbour.purged:
+            kept.add(needed_by(ctx, neighbour))
     return kept
 
 

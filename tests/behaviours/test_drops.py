@@ -383,6 +383,34 @@ async def test_a_table_made_at_a_dropped_ones_place_keeps_it_from_coming_back_wh
     assert second.metadata.uuid != first.metadata.uuid
 
 
+async def test_a_purge_spares_a_dropped_table_whose_own_purge_was_cancelled_before_it_began(
+    platform: Platform, memory: MemoryObjectStore
+) -> None:
+    """It can be had back, so what the other took of its files (by add_files, or here: its snapshots) stays."""
+    first = await create(platform, T, location=PLACE)
+    gone = await drop(platform, purge=True)
+    assert gone.purge_job_id is not None
+    await platform.jobs.cancel(ANONYMOUS, gone.purge_job_id)
+    await create(platform, T, location=PLACE)
+    shared = f"{PLACE}/metadata/of-both.puffin"
+    memory.put(shared, b"x")
+    entry = {
+        "snapshot-id": 1,
+        "statistics-path": shared,
+        "file-size-in-bytes": 1,
+        "file-footer-size-in-bytes": 1,
+        "blob-metadata": [],
+    }
+    await commit(platform, T, [], [{"action": "set-statistics", "snapshot-id": 1, "statistics": entry}])
+    dropped_metadata = TableMetadata({**first.metadata.document, "statistics": [entry]})
+    memory.put(str(first.metadata_location), dropped_metadata.to_bytes())
+    await drop(platform, purge=True)
+    assert await work(platform) == 1
+    assert files(memory) == sorted([str(first.metadata_location), shared])
+    back = await undrop(platform, gone)
+    assert back.metadata.uuid == first.metadata.uuid
+
+
 async def test_a_purge_never_takes_files_of_a_table_that_was_forgotten_at_the_same_place(
     platform: Platform, memory: MemoryObjectStore, clock: ManualClock
 ) -> None:
@@ -407,17 +435,33 @@ async def test_a_purge_never_takes_files_of_a_table_that_was_forgotten_at_the_sa
     assert second.metadata_location not in files(memory)
 
 
-async def test_places_of_dropped_tables_are_out_of_bounds_for_the_clean_up_of_others(
-    platform: Platform, clock: ManualClock
+async def test_what_dropped_tables_need_is_out_of_bounds_for_the_clean_up_of_others(
+    platform: Platform, memory: MemoryObjectStore
 ) -> None:
     first = await create(platform, T, location=PLACE)
     gone = await drop(platform)
-    await create(platform, U, location=f"{PLACE}/inner")
+    inner = await create(platform, U, location=f"{PLACE}/inner")
+    stray, needed = f"{PLACE}/inner/data/stray", f"{PLACE}/inner/data/needed.puffin"
+    for path in (stray, needed):
+        memory.put(path, b"x")
+    statistics = {
+        "snapshot-id": 1,
+        "statistics-path": needed,
+        "file-size-in-bytes": 1,
+        "file-footer-size-in-bytes": 1,
+        "blob-metadata": [],
+    }
+    last = TableMetadata({**first.metadata.document, "statistics": [statistics]})
+    memory.put(gone.metadata_location, last.to_bytes())
     await platform.jobs.request(ANONYMOUS, "default", U, "icebergUnreferencedFileRemoval", dry_run=False)
     assert await work(platform) == 1
     (job,) = await jobs_of(platform, table="u", kind="icebergUnreferencedFileRemoval")
     assert job.report is not None
-    assert (job.report["outcome"], PLACE in job.report["reason"]) == ("skipped", True)
+    # The file of nobody alone is unreferenced, and too young to be noted.
+    figures = job.report["figures"]
+    assert (figures["filesListed"], figures["filesTooYoung"], figures["filesMarked"]) == (3, 1, 0)
+    assert stray in files(memory)
+    assert inner.metadata_location in files(memory)
     other = await create(platform, T)
     (strange,) = [f"{PLACE}/data/x.puffin"]
     entry = {

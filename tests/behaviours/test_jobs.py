@@ -242,11 +242,14 @@ async def test_the_surroundings_of_a_running_job(
     policy = await off_loop(lambda: context.policy(JobKind.COMPACTION))
     assert isinstance(policy, CompactionPolicy)
     assert policy.min_input_files == 5
-    assert set(await off_loop(context.other_table_locations)) == {
-        other.metadata.location,
-        gone.metadata.location,
-        kept.metadata.location,  # it may be had back
-    }
+    assert await off_loop(context.other_table_locations) == [other.metadata.location]
+    places = [gone.metadata.location, kept.metadata.location, table.metadata.location]
+    # The purge of one has not begun: both may be had back.
+    neighbours = await off_loop(lambda: context.dropped_neighbours(places))
+    assert [(one.location, one.metadata_location, one.purged) for one in neighbours] == [
+        (one.metadata.location, one.metadata_location, False) for one in (gone, kept)
+    ]
+    assert await off_loop(lambda: context.dropped_neighbours([table.metadata.location])) == []
     assert await off_loop(context.still_leased)
     await off_loop(lambda: context.save_plan({"a": 1}))
     assert (await platform.jobs.get(ANONYMOUS, job.id)).plan == {"a": 1}

@@ -75,6 +75,7 @@ class Lake:
         ids: Ids | None = None,
         catalog: TableCatalog | None = None,
         ident: TableIdent = IDENT,
+        first_file: int = 0,
         **properties: str,
     ) -> None:
         self.store = store
@@ -84,7 +85,7 @@ class Lake:
         self.ident = ident
         new = NewTable(schema=schema, partition_spec=spec, properties=properties)
         self.catalog.create(ident, new)
-        self._files = 0
+        self._files = first_file  # another number for a table at the same place
 
     @property
     def table(self) -> LoadedTable:

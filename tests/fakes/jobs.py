@@ -223,6 +223,9 @@ class FakeContext:
     def other_table_locations(self) -> Sequence[str]:
         return list(self.others)
 
+    def dropped_neighbours(self, locations: Sequence[str]) -> Sequence[DroppedNeighbour]:
+        return [one for one in self.neighbours if not one.purged]
+
     def purge_surroundings(self, locations: Sequence[str]) -> PurgeSurroundings:
         return PurgeSurroundings(
             wanted=self.wanted, shared=self.shared, others=list(self.others), neighbours=list(self.neighbours)

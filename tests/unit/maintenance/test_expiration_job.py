@@ -4,7 +4,7 @@ import pytest
 
 from maintenance import reach
 from maintenance.expiration.job import run
-from maintenance.ports import JobKind, JobSettings
+from maintenance.ports import DroppedNeighbour, JobKind, JobSettings
 from maintenance.reach import metadata_files
 from maintenance.report import Outcome
 from table_format.commit.expire import files_reachable
@@ -469,6 +469,72 @@ def test_files_outside_the_tables_places_are_kept(lake):
     report = expire(lake)
     assert report.figures["filesOutsideTheTable"] == 1
     assert lake.store.exists(elsewhere)
+
+
+def dropped_beside(lake):
+    """A dropped table at the same place."""
+    other = Lake(lake.store, clock=lake.clock, ids=lake.ids, first_file=100)
+    return other, lambda: DroppedNeighbour(
+        metadata_location=other.table.metadata_location, location=other.metadata.location, purged=False
+    )
+
+
+def test_what_a_dropped_table_at_the_same_place_needs_stays(lake):
+    """Its files taken into snapshots of the new one (add_files) are no reason to delete them with those."""
+    other, beside = dropped_beside(lake)
+    taken = other.append_rows({"id": 7, "name": "of the dropped one"})
+    lake.append(taken)
+    rewritten_history(lake)
+    before = objects(lake)
+    ctx = context(lake)
+    ctx.neighbours = [beside()]
+    planned = expire(lake, ctx, dry_run=True)
+    report = expire(lake, ctx)
+    assert lake.store.exists(taken.file_path)
+    assert reachable(other) <= objects(lake)
+    gone = before - objects(lake)
+    assert sum("/data/" in path for path in gone) == 3
+    assert gone == set(planned.plan["paths"])
+    assert (report.outcome, report.figures["filesStillReferenced"]) == (Outcome.DONE, 1)
+    assert len(other.rows()) == 1
+
+
+def test_a_table_that_was_dropped_at_the_same_place_between_two_batches_keeps_its_files_too(lake):
+    other, beside = dropped_beside(lake)
+    taken = other.append_rows({"id": 7, "name": "of the dropped one"})
+    lake.append(taken)
+    rewritten_history(lake)
+    ctx = context(lake, delete_batch=1)
+
+    class Dropping(Failing):
+        def delete_many(self, paths):
+            ctx.neighbours = [beside()]
+            return super().delete_many(paths)
+
+    first, *_ = sorted(path for path in objects(lake) if "/data/" in path)
+    assert first != taken.file_path
+    ctx.store = Dropping(lake.store)
+    expire(lake, ctx)
+    assert lake.store.exists(taken.file_path)
+
+
+@pytest.mark.parametrize("broken", ["metadata", "manifest list"])
+def test_no_file_goes_while_it_can_not_be_told_what_a_dropped_table_there_needs(lake, broken):
+    other, beside = dropped_beside(lake)
+    other.append_rows({"id": 7, "name": "x"})
+    dropped = beside()
+    gone = dropped.metadata_location
+    if broken == "manifest list":
+        gone = other.metadata.current_snapshot["manifest-list"]
+    lake.store.delete_many([gone])
+    rewritten_history(lake)
+    before = objects(lake)
+    ctx = context(lake)
+    ctx.neighbours = [dropped]
+    report = expire(lake, ctx)
+    assert before <= objects(lake)
+    assert (report.outcome, report.figures["filesDeleted"]) == (Outcome.DONE, 0)
+    assert "the others kept: another dropped table has files at the same place" in report.reason
 
 
 def test_maint_A7_files_below_another_tables_location_are_kept(lake):

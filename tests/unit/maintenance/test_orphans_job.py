@@ -3,7 +3,7 @@
 import pytest
 
 from maintenance.orphans.job import Suspicious, run
-from maintenance.ports import JobKind, JobSettings
+from maintenance.ports import DroppedNeighbour, JobKind, JobSettings
 from maintenance.report import Outcome
 from table_format.errors import NoSuchFile, Unavailable
 from table_format.io.faults import Failing, Rule
@@ -227,6 +227,75 @@ def test_maint_A5_load_20_registered_statistics_stay_and_others_go(lake):
     assert remove(lake, ctx).figures["filesMarked"] == 1
     assert list(ctx.unreferenced.known(lake.metadata.uuid)) == [orphan]
     assert f"{location}/metadata/statistics.bin" in objects(lake)
+
+
+def test_beside_a_dropped_table_only_what_neither_needs_is_removed(lake):
+    other = Lake(lake.store, clock=lake.clock, ids=lake.ids, first_file=100)
+    other.append_rows({"id": 7, "name": "of the dropped one"})
+    dropped = DroppedNeighbour(
+        metadata_location=other.table.metadata_location, location=other.metadata.location, purged=False
+    )
+    path = stray(lake)
+    needed = objects(lake) - {path}
+    ctx = context(lake)
+    ctx.neighbours = [dropped]
+    for days in (4, 11, 11):
+        lake.clock.advance(days * DAY)
+        remove(lake, ctx)
+    assert objects(lake) == needed
+    # Forgotten, what only it needed is noted from then on.
+    ctx.neighbours = []
+    assert remove(lake, ctx).figures["filesMarked"] > 0
+    assert objects(lake) == needed
+    # Restored in place of the other, dropped and had back: what is marked is looked at again before it goes.
+    lake.clock.advance(11 * DAY)
+    ctx.neighbours = [dropped]
+    remove(lake, ctx)
+    assert objects(lake) == needed
+
+
+def test_a_table_dropped_there_between_two_batches_keeps_its_files(lake):
+    goes_first = stray(lake)
+    other = Lake(lake.store, clock=lake.clock, ids=lake.ids, first_file=100)
+    other.append_rows({"id": 7, "name": "of the dropped one"})
+    needed = objects(lake) - {goes_first}
+    ctx = context(lake, delete_batch=1)
+    lake.clock.advance(4 * DAY)
+    remove(lake, ctx)
+    lake.clock.advance(11 * DAY)
+
+    class Dropping(Failing):
+        def delete_many(self, paths):
+            ctx.neighbours = [
+                DroppedNeighbour(
+                    metadata_location=other.table.metadata_location,
+                    location=other.metadata.location,
+                    purged=False,
+                )
+            ]
+            return super().delete_many(paths)
+
+    ctx.store = Dropping(lake.store)
+    assert remove(lake, ctx).figures["filesReferencedAfterAll"] > 0
+    assert objects(lake) == needed
+
+
+def test_nothing_is_removed_while_it_can_not_be_told_what_a_dropped_table_there_needs(lake):
+    path = stray(lake)
+    ctx = context(lake)
+    lake.clock.advance(4 * DAY)
+    remove(lake, ctx)
+    lake.clock.advance(11 * DAY)
+    ctx.neighbours = [
+        DroppedNeighbour(
+            metadata_location=f"{lake.metadata.location}/metadata/gone.metadata.json",
+            location=lake.metadata.location,
+            purged=False,
+        )
+    ]
+    report = remove(lake, ctx)
+    assert (report.outcome, lake.store.exists(path)) == (Outcome.SKIPPED, True)
+    assert "let it be forgotten or purged first" in report.reason
 
 
 def test_maint_A7_another_tables_location_inside_or_around_this_one_stops_the_job(lake):

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from maintenance.leased import LeasedContext, Stop
-from maintenance.ports import JobKind, NewJob, Stopped
+from maintenance.ports import DroppedNeighbour, JobKind, NewJob, Stopped
 from maintenance.report import Outcome, Report, nothing
 from maintenance.scheduler import Scheduler
 from maintenance.worker import RUNNERS, Worker, WorkerSettings
@@ -310,7 +310,10 @@ async def test_a_queue_that_is_away_for_a_while_does_not_end_the_worker():
 def test_a_leased_context_passes_everything_through():
     clock = ManualClock()
     inner = FakeContext(catalog="catalog", clock=clock, ids="ids", store="store", others=["memory://x"])
+    beside = DroppedNeighbour(metadata_location="memory://x/m", location="memory://x", purged=False)
+    inner.neighbours = [beside]
     context = LeasedContext(inner)
+    assert context.dropped_neighbours(["memory://x"]) == [beside]
     assert (context.catalog, context.clock, context.ids) == ("catalog", clock, "ids")
     assert (context.settings, context.unreferenced) == (inner.settings, inner.unreferenced)
     assert (context.store_for("memory://y"), context.other_table_locations()) == ("store", ["memory://x"])
