@@ -42,7 +42,7 @@ class NewJob:
     ident: TableIdent | None
     dry_run: bool = False
     payload: JsonObject = field(default_factory=dict)
-    """What the kind needs beside the table; a purge: {"metadata_location", "location", "resource_id"}."""
+    """What the kind needs beside the table; a purge: see its module, and the "resource_id"."""
     priority: int = 0
     run_after_ms: int = 0
     max_attempts: int = 5

@@ -191,10 +191,13 @@ def expire(connection: Connection, now_ms: int, limit: int) -> int:
 
 
 def _with_purge(connection: Connection, row: DroppedRow, now_ms: int) -> DroppedRow:
-    job = jobs.enqueue(connection, _purge_of(row), now_ms)
-    if job.payload.get("resource_id") != row.resource_id:
+    wanted = _purge_of(row)
+    job = jobs.enqueue(connection, wanted, now_ms)
+    # Of another table of that uuid, or of this one as it was dropped before: that job would go by older metadata.
+    if job.payload != wanted.payload:
         raise CommitFailed(
-            f"job {job.id} is to purge another table of the uuid {row.table_uuid}: try again when it has ended"
+            f"job {job.id} is queued to purge another table of the uuid {row.table_uuid}, or this one as it was "
+            "before it was restored: try again when that job has ended, or cancel it"
         )
     dropped.set_purge(connection, row.table_id, job.id)
     return dropped.require(connection, row.bucket_id, row.resource_id)
@@ -205,6 +208,7 @@ def _purge_of(row: DroppedRow) -> JobBirth:
         "metadata_location": row.metadata_location,
         "location": row.location,
         "resource_id": row.resource_id,
+        "dropped_at_ms": row.dropped_at_ms,
     }
     return JobBirth(
         kind=JobKind.PURGE.value,

@@ -1,13 +1,16 @@
 """The purge job: deletes the files of a table that was dropped with purge; its last metadata file goes last.
 
-The payload names that file and the table's location: {"metadata_location": ..., "location": ...}. Only paths below
-the location and the places that the table's properties name are deleted, and none that lies in another table's. Where
-another dropped table has files too, only what the metadata reaches is deleted, and nothing that the other's reaches.
-Files that do not exist are no error: a table may have been made of invented ones.
+The payload names that file, the table's location and when it was dropped: {"metadata_location": ..., "location": ...,
+"dropped_at_ms": ...}. Only paths below the location and the places that the table's properties name are deleted, and
+none that lies in another table's. What the metadata does not reach goes only if it was there before the drop: whoever
+makes a table there next writes its files before the catalog knows of it. Where another dropped table has files too,
+only what the metadata reaches is deleted, and nothing that the other's reaches. Files that do not exist are no error:
+a table may have been made of invented ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from maintenance.deletion import Deleted, delete_in_batches
 from maintenance.neighbours import needed_by
@@ -22,7 +25,9 @@ from table_format.jsontypes import JsonObject
 from table_format.metadata.codec import read as read_metadata
 from table_format.metadata.document import TableMetadata
 
-_TOLD_FAILURES = 20
+_TOLD_FAILURES: Final = 20
+_CLOCKS_DIFFER_MS: Final = 300_000
+"""The store's clock may be so far behind ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +38,8 @@ class _Dropped:
     metadata_location: str
     metadata: TableMetadata | None
     store: ObjectStore
+    at_ms: int | None
+    """When it was dropped; None in a job of before that was noted."""
 
     @property
     def roots(self) -> list[str]:
@@ -78,7 +85,14 @@ def _read(ctx: JobContext, payload: JsonObject) -> _Dropped:
         metadata = read_metadata(store, metadata_location)
     except NoSuchFile:
         metadata = None  # an earlier attempt came to its end, or nearly
-    return _Dropped(location=location, metadata_location=metadata_location, metadata=metadata, store=store)
+    at_ms = payload.get("dropped_at_ms")
+    return _Dropped(
+        location=location,
+        metadata_location=metadata_location,
+        metadata=metadata,
+        store=store,
+        at_ms=at_ms if isinstance(at_ms, int) else None,
+    )
 
 
 def _why_skipped(ctx: JobContext, job: Job, dropped: _Dropped, around: PurgeSurroundings) -> str | None:
@@ -138,9 +152,19 @@ def _paths(dropped: _Dropped, around: PurgeSurroundings) -> list[str]:
             found[entry["metadata-file"]] = None
     mixed = around.shared or around.neighbours
     if not mixed and not any(may_contain(dropped.location, other) for other in around.others):
-        found.update(dict.fromkeys(sorted(info.path for info in dropped.store.list(dropped.location))))
+        found.update(dict.fromkeys(sorted(_there_before(dropped))))
     last = comparable(dropped.metadata_location)
     return [*(path for path in found if comparable(path) != last), dropped.metadata_location]
+
+
+def _there_before(dropped: _Dropped) -> Iterator[str]:
+    """What lies at the location and was there when the table was dropped; of unknown age it counts as new."""
+    if dropped.at_ms is None:
+        return
+    before_ms = dropped.at_ms - _CLOCKS_DIFFER_MS
+    for info in dropped.store.list(dropped.location):
+        if info.modified_ms is not None and 0 < info.modified_ms < before_ms:
+            yield info.path
 
 
 def _still_allowed(

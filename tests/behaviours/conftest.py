@@ -27,8 +27,8 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def memory() -> MemoryObjectStore:
-    return MemoryObjectStore(SystemClock())
+def memory(clock: Clock) -> MemoryObjectStore:
+    return MemoryObjectStore(clock)
 
 
 @pytest.fixture

@@ -282,10 +282,11 @@ async def test_registering_over_a_table_takes_the_dropped_row_with_it(
 
 
 async def test_purge_deletes_by_the_metadata_it_was_dropped_with_and_is_listed_until_then(
-    platform: Platform, table: TableHandle, memory: MemoryObjectStore
+    platform: Platform, table: TableHandle, memory: MemoryObjectStore, clock: ManualClock
 ) -> None:
     other = await create(platform, U)
     memory.put(f"{table.metadata.location}/data/stray", b"x")
+    clock.advance(3600)
     gone = await drop(platform, purge=True)
     assert (gone.expires_at_ms, gone.purge_state) == (None, "queued")
     assert [row.purge_job_id for row in await listed(platform)] == [gone.purge_job_id]
@@ -296,6 +297,40 @@ async def test_purge_deletes_by_the_metadata_it_was_dropped_with_and_is_listed_u
     assert await listed(platform) == []
     (job,) = await jobs_of(platform, kind="tablePurge")
     assert job.state is JobState.DONE
+
+
+async def test_a_purge_leaves_the_files_of_a_table_that_is_just_being_made_at_its_place(
+    platform: Platform, memory: MemoryObjectStore, clock: ManualClock
+) -> None:
+    """As Spark replaces a table: DROP TABLE t PURGE; CREATE TABLE t LOCATION ... AS SELECT, which is staged."""
+    first = await create(platform, T, location=PLACE)
+    clock.advance(3600)
+    await drop(platform, purge=True)
+    early = f"{PLACE}/data/of-the-new-one.parquet"
+    clock.advance(1)
+    memory.put(early, b"x")
+    assert await work(platform) == 1
+    assert files(memory) == [early]
+    await create(platform, T, location=PLACE)
+    assert early in files(memory)
+    assert first.metadata_location not in files(memory)
+
+
+async def test_a_purge_asked_for_again_of_what_was_restored_never_goes_by_older_metadata(
+    platform: Platform, table: TableHandle, memory: MemoryObjectStore
+) -> None:
+    before = await drop(platform, purge=True)
+    assert before.purge_job_id is not None
+    await undrop(platform, before)
+    await platform.jobs.retry(ANONYMOUS, before.purge_job_id)
+    kept = await commit(platform, T, [], [{"action": "set-properties", "updates": {"gc.enabled": "false"}}])
+    with pytest.raises(CommitFailed, match=f"job {before.purge_job_id} is queued to purge .* or cancel it"):
+        await drop(platform, purge=True)
+    assert await work(platform) == 1  # it finds nothing to do
+    assert (await platform.tables.load(ANONYMOUS, "default", T)).metadata_location == kept.metadata_location
+    await drop(platform, purge=True)
+    assert await work(platform) == 1
+    assert kept.metadata_location in files(memory)
 
 
 async def test_a_purge_that_has_not_begun_is_called_off_by_undrop(

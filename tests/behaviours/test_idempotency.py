@@ -39,7 +39,7 @@ async def test_R7_effect_and_answer_are_there_together(platform: Platform, start
         await make(platform, "new")
         assert claim.recorded
     async with start() as second:
-        assert await second.idempotency.find(key) == {"said": "NamespaceInfo"}
+        assert await second.idempotency.find(key) == {"said": "NamespaceDetails"}
         with pytest.raises(AlreadyAnswered), second.idempotency.claim(key, said):
             await make(second, "other")
         assert not await second.namespaces.exists(ANONYMOUS, "default", Namespace(("other",)))
@@ -55,7 +55,7 @@ async def test_R7_a_unit_that_fails_leaves_no_answer(platform: Platform) -> None
         assert not claim.recorded
         assert await platform.idempotency.find(key) is None
         await make(platform, "then")
-    assert await platform.idempotency.find(key) == {"said": "NamespaceInfo"}
+    assert await platform.idempotency.find(key) == {"said": "NamespaceDetails"}
 
 
 async def test_a_note_that_fails_undoes_the_effect(platform: Platform) -> None:
@@ -73,7 +73,7 @@ async def test_only_the_first_unit_of_a_request_is_tied_to_its_key(platform: Pla
         await make(platform, "one")
         await make(platform, "two")
     await make(platform, "three")
-    assert await platform.idempotency.find(key) == {"said": "NamespaceInfo"}
+    assert await platform.idempotency.find(key) == {"said": "NamespaceDetails"}
 
 
 async def test_R7_one_commit_of_many_with_one_key_on_two_servers(

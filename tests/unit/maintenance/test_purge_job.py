@@ -17,6 +17,8 @@ from tests.factories.lake import IDENT, SCHEMA, Lake
 from tests.fakes.clock import ManualClock
 from tests.fakes.jobs import FakeContext, job
 
+HOUR_MS = 3_600_000
+
 
 def lake_with(**properties):
     clock = ManualClock()
@@ -43,7 +45,11 @@ def context(lake, **settings):
 
 def purge(lake, ctx=None, **changes):
     table = lake.table
-    payload = {"metadata_location": table.metadata_location, "location": table.metadata.location}
+    payload = {
+        "metadata_location": table.metadata_location,
+        "location": table.metadata.location,
+        "dropped_at_ms": lake.clock.now_ms() + HOUR_MS,
+    }
     values = {"payload": payload, **changes}
     return run(ctx or context(lake), job(JobKind.PURGE, None, table.metadata.uuid or "", **values))
 
@@ -70,6 +76,25 @@ def test_every_file_goes_and_the_last_metadata_file_last(lake):
     assert order[-1] == lake.table.metadata_location
     assert report.outcome is Outcome.DONE
     assert report.figures["filesDeleted"] == len(before)
+
+
+@pytest.mark.parametrize("seconds_after_the_drop", [-299, 0, 60, None])
+def test_files_that_the_metadata_does_not_reach_and_that_came_after_the_drop_stay(
+    lake, seconds_after_the_drop
+):
+    """A table made there anew has files before the catalog knows of it: CREATE TABLE ... AS SELECT is staged."""
+    old, new = (f"{lake.metadata.location}/data/{name}" for name in ("stray", "of-the-next-table"))
+    lake.store.put(old, b"x")
+    lake.clock.advance(3600)
+    dropped_at_ms = lake.clock.now_ms()
+    lake.clock.advance(seconds_after_the_drop or 0)
+    lake.store.put(new, b"x")
+    table = lake.table
+    payload = {"metadata_location": table.metadata_location, "location": table.metadata.location}
+    if seconds_after_the_drop is not None:
+        payload["dropped_at_ms"] = dropped_at_ms
+    assert purge(lake, payload=payload).outcome is Outcome.DONE
+    assert objects(lake) == ({new} if seconds_after_the_drop is not None else {old, new})
 
 
 def test_a_second_attempt_finds_nothing_left_and_succeeds(lake):
@@ -192,7 +217,11 @@ def test_a_table_that_is_not_there_any_more_under_its_name_is_purged(lake):
 
 def test_another_table_of_the_same_name_is_no_obstacle(lake):
     table = lake.table
-    payload = {"metadata_location": table.metadata_location, "location": table.metadata.location}
+    payload = {
+        "metadata_location": table.metadata_location,
+        "location": table.metadata.location,
+        "dropped_at_ms": lake.clock.now_ms() + HOUR_MS,
+    }
     lake.catalog.drop(IDENT)
     wanted = job(JobKind.PURGE, IDENT, table.metadata.uuid, payload=payload)
     lake.catalog.create(IDENT, NewTable(schema=SCHEMA))
