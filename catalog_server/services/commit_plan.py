@@ -14,13 +14,14 @@ from catalog_server.services.documents import Document
 from catalog_server.store.pointers import Layer
 from catalog_server.store.tables import TableRow, missing
 from maintenance import triggers
+from maintenance.places import References
 from maintenance.policies import PolicyType
 from maintenance.ports import JobKind
 from maintenance.triggers import TablePolicies
 from table_format.errors import Invalid
 from table_format.ident import TableIdent, contains
 from table_format.jsontypes import JsonObject
-from table_format.metadata import jsontext, requirements, updates
+from table_format.metadata import codec, jsontext, requirements, updates
 from table_format.metadata.document import TableMetadata
 from table_format.metadata.draft import VersionsToKeep
 
@@ -156,14 +157,17 @@ def obsolete_metadata_files(planned: Planned, new_location: str) -> list[str]:
         return []
     if not _deletes_old_metadata(planned):
         return []
-    kept = {new_location, planned.current.row.metadata_location}
+    named = (entry["metadata-file"] for entry in planned.metadata.metadata_log)
+    kept = References([new_location, planned.current.row.metadata_location, *named])
     trimmed = updates.trimmed_metadata_files(planned.current.base.metadata, planned.metadata)
-    # A log may name files of elsewhere (a registered table's past); only our own are ours to delete.
+    # A log that others wrote may name anything: files of elsewhere (a registered table's past), or no metadata at all.
     own = locations.places(planned.metadata)
     return [
         path
         for path in trimmed
-        if path not in kept and any(locations.is_inside(place, path) for place in own)
+        if codec.names_metadata(path)
+        and not kept.may_hold(path)
+        and any(locations.is_inside(place, path) for place in own)
     ]
 
 

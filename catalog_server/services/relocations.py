@@ -15,11 +15,12 @@ from catalog_server.store.table_entries import TableEntry
 from table_format.errors import CommitFailed, Invalid, TableFormatError
 from table_format.ident import TableIdent, contains
 from table_format.metadata.document import TableMetadata
-from table_format.metadata.succession import check_successor
+from table_format.metadata.succession import check_counters, check_successor
 
 NOT_VALID = "The specified metadata location is not valid."
 """How AWS begins to say that it does not take a metadata location."""
 
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _NAME = re.compile(r"[^/]+\.metadata\.json(\.gz)?")
 
 
@@ -100,8 +101,12 @@ def begin(
         Invalid: it is of another place, has no uuid, holds too much, or names places outside the bucket.
     """
     new = document.metadata
-    if new.uuid is None:
-        raise Invalid(f"{NOT_VALID} {document.location} has no table-uuid")
+    if not _is_uuid(new.uuid):
+        raise Invalid(f"{NOT_VALID} {document.location} has no table-uuid that is a UUID")
+    try:
+        check_counters(new)
+    except Invalid as error:
+        raise Invalid(f"{NOT_VALID} {document.location} can not be a table: {error.message}") from None
     places = locations.places(new)
     files = tuple(dict.fromkeys(locations.embedded(new)))
     _check_places(places, files, bucket_location)
@@ -118,6 +123,10 @@ def begin(
         new_files=files,
         jobs=commit_plan.wanted_jobs(current, new),
     )
+
+
+def _is_uuid(text: str | None) -> bool:
+    return text is not None and _UUID.fullmatch(text) is not None
 
 
 def _check_content(new: TableMetadata, base: TableMetadata | None, content: ContentLimits) -> None:

@@ -24,7 +24,7 @@ from catalog_server.store.schema import (
     tables,
 )
 from catalog_server.store.tables import TableRow
-from table_format.errors import NotFound
+from table_format.errors import AlreadyExists, NotFound
 from table_format.ident import TableIdent
 
 
@@ -236,6 +236,21 @@ def by_uuid(connection: Connection, bucket_id: int, table_uuid: str) -> DroppedR
         .order_by(dropped_tables.c.dropped_at_ms.desc(), dropped_tables.c.table_id.desc())
     ).first()
     return None if row is None else _dropped(row)
+
+
+def refuse_uuid(connection: Connection, table_uuid: str) -> None:
+    """Check that no dropped table, of any bucket, has that uuid: jobs and restores could not tell the two apart.
+
+    Raises:
+        AlreadyExists: one has.
+    """
+    row = connection.execute(_joined().where(dropped_tables.c.table_uuid == table_uuid)).first()
+    if row is not None:
+        found = _dropped(row)
+        raise AlreadyExists(
+            f"Dropped table {found.ident} of the bucket {found.bucket} has the uuid {table_uuid}: restore it, or "
+            "forget it first"
+        )
 
 
 def page(

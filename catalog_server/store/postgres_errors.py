@@ -12,6 +12,7 @@ ANY = (DBAPIError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.Intern
 """Every way in which a statement, or the way to the server, can fail."""
 
 _NUL_CHARACTER = "22021"
+_LIMIT_EXCEEDED = "54000"
 _STATEMENT_COMPLETION_UNKNOWN = "40003"
 # Serialization failure and deadlock; and what a unit meets when another inserts or deletes between its look and its
 # step. The next try sees what the other did, and says so in its own words.
@@ -68,6 +69,8 @@ def refused(error: BaseException, label: str) -> BaseException:
     if is_nul_character(error):
         return Invalid("a name or value holds the character U+0000, which can not be stored")
     code = sqlstate(error)
+    if code == _LIMIT_EXCEEDED:
+        return Invalid("a name, id or location is too long to be stored")
     known = code is not None and (code[:2] in _UNAVAILABLE_CLASSES or code in _UNAVAILABLE)
     if known or _is_stale_statement(error) or (code is None and _is_connection_error(error)):
         return unavailable(error, label)

@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, delete, insert, select, tuple_, update
 
+from catalog_server.store import dropped, places, relations, resources, tables
 from catalog_server.store import namespaces as namespace_rows
-from catalog_server.store import places, relations, resources, tables
 from catalog_server.store.keys import key_of, namespace_of
 from catalog_server.store.lookup import Lookup
 from catalog_server.store.relations import Relation
@@ -200,10 +200,11 @@ def begin(connection: Connection, beginning: Beginning, now_ms: int) -> bool:
     """Give a blank table its first metadata; False when it is not the blank table any more that it was.
 
     Raises:
-        AlreadyExists: the uuid or a place is another table's.
+        AlreadyExists: the uuid is another table's, be it a dropped one's, or a place is.
     """
     entry = beginning.entry
     tables.refuse_uuid(connection, beginning.table_uuid, entry.id)
+    dropped.refuse_uuid(connection, beginning.table_uuid)
     places.refuse_overlap(connection, beginning.places, entry.id)
     changed = connection.execute(
         update(rows)

@@ -25,6 +25,7 @@ COMPRESSION = "write.metadata.compression-codec"
 _GZIP_MAGIC = b"\x1f\x8b"
 # Java writes v1.gz.metadata.json today, and wrote v1.metadata.json.gz long ago.
 _GZIP_NAMES = (".gz.metadata.json", ".metadata.json.gz")
+_NAMES = (".metadata.json", ".metadata.json.gz")
 _VERSION = re.compile(r"(\d{1,9})-[^/]*\.metadata\.json(\.gz)?", re.ASCII)
 
 
@@ -37,6 +38,11 @@ def new_location(metadata: AnyMetadata, previous_location: str | None, ids: Ids)
     gzipped = metadata.properties.get(COMPRESSION, "").lower() == "gzip"
     version = 0 if previous_location is None else _version(previous_location) + 1
     return join(folder, f"{version:05d}-{ids.uuid()}{'.gz' if gzipped else ''}.metadata.json")
+
+
+def names_metadata(path: str) -> bool:
+    """Whether the path is named as metadata files are, and nothing else is."""
+    return path.endswith(_NAMES)
 
 
 def _version(location: str) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from table_format.errors import CommitFailed, Invalid
 from table_format.ident import canonical
 from table_format.jsontypes import JsonObject
+from table_format.metadata import columns
 from table_format.metadata.document import TableMetadata
 
 
@@ -36,8 +37,35 @@ def check_successor(base: TableMetadata, base_location: str, new: TableMetadata)
             raise Invalid(
                 f"its {what} is {after}, and that of the current metadata is {before}: it goes back"
             )
+    _check_schemas(base, new)
     _check_specs(base, new)
     _check_snapshots(base, new)
+    check_counters(new)
+
+
+def check_counters(new: TableMetadata) -> None:
+    """Check that ids which are given out next were not given out already.
+
+    Raises:
+        Invalid: a column, partition field or row has a higher one.
+    """
+    highest = max((column.id for schema in new.schemas for column in columns.columns(schema)), default=0)
+    if highest > new.last_column_id:
+        raise Invalid(f"its last-column-id is {new.last_column_id}, and a column has the id {highest}")
+    fields = [field["field-id"] for spec in new.partition_specs for field in spec["fields"]]
+    if max(fields, default=0) > new.last_partition_id:
+        raise Invalid(
+            f"its last-partition-id is {new.last_partition_id}, and a partition field has the id {max(fields)}"
+        )
+    if new.format_version < 3:
+        return
+    for row in new.snapshots:
+        end = (row.get("first-row-id") or 0) + (row.get("added-rows") or 0)
+        if row.get("first-row-id") is not None and end > new.next_row_id:
+            raise Invalid(
+                f"its next-row-id is {new.next_row_id}, and rows of its snapshot {row['snapshot-id']} "
+                f"have ids up to {end - 1}"
+            )
 
 
 def _check_log(base_location: str, new: TableMetadata) -> None:
@@ -50,6 +78,25 @@ def _check_log(base_location: str, new: TableMetadata) -> None:
     raise CommitFailed(
         f"its metadata-log does not name the current metadata {base_location}: it was made from another version"
     )
+
+
+def _check_schemas(base: TableMetadata, new: TableMetadata) -> None:
+    """Snapshots, and readers of old files, name schemas by id; writers of format version 1 did not always know ids."""
+    if base.format_version < 2:
+        return
+    after = {schema["schema-id"]: schema for schema in new.schemas}
+    for schema in base.schemas:
+        same = after.get(schema["schema-id"])
+        if same is not None and same != schema and _columns(same) != _columns(schema):
+            raise Invalid(f"it gives the schema id {schema['schema-id']} to other columns")
+
+
+def _columns(schema: JsonObject) -> list[tuple[int, str, object]]:
+    """A nested column's parts are columns of their own."""
+    return [
+        (column.id, column.path, column.type if isinstance(column.type, str) else column.type["type"])
+        for column in columns.columns(schema)
+    ]
 
 
 def _check_specs(base: TableMetadata, new: TableMetadata) -> None:
@@ -97,6 +144,8 @@ def _check_new(row: Mapping[str, int | None], base: TableMetadata) -> None:
             f"{base.last_sequence_number}, the last one of the current metadata"
         )
     first = row.get("first-row-id")
+    if base.format_version > 2 and (first is None or row.get("added-rows") is None):
+        raise Invalid(f"its new snapshot {row['snapshot-id']} lacks first-row-id or added-rows")
     if base.format_version > 2 and first is not None and first < base.next_row_id:
         raise Invalid(
             f"the first-row-id of its new snapshot {row['snapshot-id']} is below {base.next_row_id}, "

@@ -189,6 +189,7 @@ def test_bodies_are_bounded(tmp_path: Path) -> None:
     [
         ("/buckets?maxBuckets=x", "Value 'x' at 'maxBuckets'"),
         ("/buckets?maxBuckets=" + "9" * 400, "be a whole number"),
+        ("/buckets?continuationToken=", "Value '' at 'continuationToken'"),
         ("/buckets?prefix=%FF", "percent-encoded UTF-8"),
         ("/buckets?prefix=%00", "zero byte"),
         ("/buckets?" + "&".join(f"a{n}=1" for n in range(300)), "at most 200 parameters"),

@@ -168,6 +168,42 @@ class TestBlankTables:
         location = written(mine, metadata_file(pointer["warehouseLocation"]))
         assert_refused(tables.update(namespace, pointer["versionToken"], location), 409, "ConflictException")
 
+    def test_first_metadata_of_a_dropped_table_is_refused(self, tables: Tables) -> None:
+        namespace = tables.new_table()
+        document = read(tables.pointer(namespace)["metadataLocation"])
+        path = f"/iceberg/v1/default/namespaces/{namespace}/tables/t"
+        assert tables.http.delete(path).status_code == 204
+        assert tables.create(namespace).status_code == 200
+        pointer = tables.pointer(namespace)
+        new = edited(fresh(pointer["warehouseLocation"]), table_uuid=document.uuid)
+        location = written(new, metadata_file(pointer["warehouseLocation"]))
+        answer = tables.update(namespace, pointer["versionToken"], location)
+        message = assert_refused(answer, 409, "ConflictException")
+        assert f"Dropped table {namespace}.t of the bucket default has the uuid" in message
+
+    @pytest.mark.parametrize("uuid", ["x", "a\0b", "11111111-8b0e-4bb5-a4b9-3ef7c7e0d9a1" * 300])
+    def test_first_metadata_with_no_uuid_is_refused(self, tables: Tables, uuid: str) -> None:
+        namespace = tables.new_blank()
+        pointer = tables.pointer(namespace)
+        new = edited(fresh(pointer["warehouseLocation"]), table_uuid=uuid)
+        answer = tables.update(
+            namespace,
+            pointer["versionToken"],
+            written(new, metadata_file(pointer["warehouseLocation"])),
+        )
+        assert "no table-uuid that is a UUID" in assert_refused(answer, 400, "BadRequestException")
+
+    def test_first_metadata_that_would_give_ids_out_twice_is_refused(self, tables: Tables) -> None:
+        namespace = tables.new_blank()
+        pointer = tables.pointer(namespace)
+        new = edited(fresh(pointer["warehouseLocation"]), last_column_id=1)
+        answer = tables.update(
+            namespace,
+            pointer["versionToken"],
+            written(new, metadata_file(pointer["warehouseLocation"])),
+        )
+        assert "its last-column-id is 1" in assert_refused(answer, 400, "BadRequestException")
+
     def test_no_other_table_is_made_in_its_place(self, tables: Tables) -> None:
         blank = tables.pointer(tables.new_blank())["warehouseLocation"]
         answer = tables.http.post(
@@ -641,6 +677,35 @@ class TestUpdatesThatFollow:
         assert all(Path(local_path(location)).exists() for location in locations)
         assert len(tables.loaded(namespace).json()["metadata"]["metadata-log"]) == 1
 
+    def test_a_log_that_names_other_files_deletes_none(self, tables: Tables) -> None:
+        namespace = tables.new_table()
+        pointer = tables.pointer(namespace)
+        warehouse = pointer["warehouseLocation"]
+        new = following(pointer["metadataLocation"], snapshot_id=7)
+        old = raw(f"{warehouse}/metadata/00000-old.metadata.json", b"{}")
+        needed = [
+            raw(f"{warehouse}/data/rows.parquet", b"rows"),
+            raw(new.snapshots[-1]["manifest-list"], b"manifests"),
+        ]
+        log = [{"timestamp-ms": 1, "metadata-file": path} for path in (old, *needed)]
+        new = edited(
+            new,
+            metadata_log=[*log, *new.metadata_log],
+            properties={
+                "write.metadata.delete-after-commit.enabled": "true",
+                "write.metadata.previous-versions-max": "1",
+            },
+        )
+        tables.moved(namespace, pointer["versionToken"], written(new, metadata_file(warehouse)))
+        update = {"action": "set-properties", "updates": {"a": "b"}}
+        answer = tables.http.post(
+            f"/iceberg/v1/default/namespaces/{namespace}/tables/t",
+            json={"requirements": [], "updates": [update]},
+        )
+        assert answer.status_code == 200, answer.text
+        there = [Path(local_path(path)).exists() for path in (old, *needed)]
+        assert there == [False, True, True]
+
     def test_the_properties_may_send_metadata_elsewhere(self, tables: Tables) -> None:
         namespace = tables.new_table()
         pointer = tables.pointer(namespace)
@@ -757,6 +822,12 @@ class TestDelete:
             "jobs"
         ]
         assert namespace in str(jobs)
+
+    def test_an_empty_token_is_no_token_left_out(self, tables: Tables) -> None:
+        namespace = tables.new_table()
+        answer = tables.http.delete(tables.path(namespace, "t") + "?versionToken=")
+        assert "'versionToken'" in assert_refused(answer, 400, "BadRequestException")
+        assert tables.loaded(namespace).status_code == 200
 
     def test_an_arn_of_none_is_not_found(self, tables: Tables) -> None:
         for arn in (f"{BUCKET}/table/{uuid.uuid4()}", BUCKET.replace("default", "other") + "/table/x"):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 import socket
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -185,6 +186,12 @@ async def test_a_character_that_no_text_can_hold(database: Database) -> None:
         await database.read(buckets.find, "a\0b")
     with pytest.raises(Invalid, match=r"U\+0000"):
         await database.write(buckets.create, "a", "s3://a\0", {}, 1)
+
+
+async def test_a_name_that_no_index_can_hold(database: Database) -> None:
+    long = "".join(hashlib.sha256(str(number).encode()).hexdigest() for number in range(500))
+    with pytest.raises(Invalid, match="too long to be stored"):
+        await database.write(buckets.create, "a", f"s3://{long}", {}, 1)
 
 
 async def test_the_event_loop_never_waits_for_itself(database: Database) -> None:

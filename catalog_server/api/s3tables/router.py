@@ -143,13 +143,18 @@ class _Door:
 
 
 def _query(query_string: bytes) -> dict[str, list[str]]:
-    """The parameters of a raw query string; empty ones count as missing.
+    """The parameters of a raw query string; an empty one is there: what it should guard must not be done unguarded.
 
     Raises:
         Invalid: not percent-encoded UTF-8, or too many parameters.
     """
     try:
-        return parse_qs(query_string.decode("ascii"), errors="strict", max_num_fields=_MOST_PARAMETERS)
+        return parse_qs(
+            query_string.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=_MOST_PARAMETERS,
+        )
     except ValueError:  # UnicodeDecodeError is one
         raise Invalid(
             f"The query string must be percent-encoded UTF-8 with at most {_MOST_PARAMETERS} parameters"

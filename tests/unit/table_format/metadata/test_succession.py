@@ -160,3 +160,44 @@ def test_a_spec_id_keeps_its_fields() -> None:
     new = changed(following(base, set_ref(1, "other")), **{"partition-specs": specs})
     with pytest.raises(Invalid, match="partition spec id 1"):
         check_successor(base, HERE, new)
+
+
+def test_a_schema_id_keeps_its_columns() -> None:
+    base = with_history(1)
+    new = following(base, set_ref(1, "other"))
+    schema = base.schemas[0]
+    for change in ({"type": "binary"}, {"name": "other"}, {"id": 99}):
+        fields = [{**schema["fields"][0], **change}, *schema["fields"][1:]]
+        members = {"schemas": [{**schema, "fields": fields}, *base.schemas[1:]], "last-column-id": 99}
+        with pytest.raises(Invalid, match="schema id 0 to other columns"):
+            check_successor(base, HERE, changed(new, **members))
+    fields = [{**schema["fields"][0], "doc": "as some writers add it"}, *schema["fields"][1:]]
+    check_successor(
+        base, HERE, changed(new, schemas=[{**schema, "extra": 1, "fields": fields}, *base.schemas[1:]])
+    )
+
+
+def test_ids_that_are_given_out_next_are_new() -> None:
+    base = with_history(1)
+    new = following(base, set_ref(1, "other"))
+    column = {"id": 500, "name": "more", "required": False, "type": "int"}
+    schema = {**base.schemas[0], "schema-id": 9, "fields": [*base.schemas[0]["fields"], column]}
+    with pytest.raises(Invalid, match="and a column has the id 500"):
+        check_successor(base, HERE, changed(new, schemas=[*base.schemas, schema]))
+    spec = {
+        "spec-id": 9,
+        "fields": [{"name": "d", "source-id": 3, "transform": "day", "field-id": base.last_partition_id + 1}],
+    }
+    with pytest.raises(Invalid, match="and a partition field has the id"):
+        check_successor(base, HERE, changed(new, **{"partition-specs": [*base.partition_specs, spec]}))
+
+
+def test_rows_of_a_new_snapshot_are_counted() -> None:
+    base = version3(100)
+    new = appended(base, 4, **{"first-row-id": 100, "added-rows": 4})
+    with pytest.raises(Invalid, match="rows of its snapshot 4 have ids up to 103"):
+        check_successor(base, HERE, changed(new, **{"next-row-id": 103}))
+    for name in ("first-row-id", "added-rows"):
+        rows = [{key: value for key, value in row.items() if key != name} for row in new.snapshots]
+        with pytest.raises(Invalid, match="snapshot 4 lacks first-row-id or added-rows"):
+            check_successor(base, HERE, changed(new, snapshots=rows))
