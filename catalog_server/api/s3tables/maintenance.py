@@ -4,13 +4,14 @@ A configuration that is put changes what it names and leaves the rest of the pol
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from catalog_server.api.s3tables.call import Call
 from catalog_server.api.s3tables.operation import Operation
 from catalog_server.api.s3tables.shapes import BUCKET_ARN
 from catalog_server.api.s3tables.wire import Struct, Text, Whole, refuse
 from catalog_server.services.policies import PolicyScope
-from maintenance.policies import PolicyType, defaults
+from maintenance.policies import PolicyType, default_status, defaults
 from table_format.errors import VersionConflict
 from table_format.jsontypes import JsonObject
 
@@ -42,6 +43,17 @@ BUCKET_TYPES = {
 _VALUE = value_shape(BUCKET_TYPES)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a request changes of a policy."""
+
+    status: str | None
+    """None leaves it as it is."""
+    in_force: str
+    """What the status is where the scope itself says nothing."""
+    settings: JsonObject
+
+
 async def get_bucket_maintenance(call: Call) -> JsonObject:
     """Of a bucket, with the defaults where nothing is set."""
     bucket = call.bucket
@@ -51,7 +63,7 @@ async def get_bucket_maintenance(call: Call) -> JsonObject:
 
 async def put_bucket_maintenance(call: Call) -> None:
     """Of a bucket."""
-    await put(call, PolicyScope(bucket=call.bucket))
+    await put(call, PolicyScope(bucket=call.bucket), default_status(call.path["type"]))
 
 
 async def configurations(call: Call, scope: PolicyScope, types: Mapping[str, Struct]) -> JsonObject:
@@ -65,8 +77,10 @@ async def configurations(call: Call, scope: PolicyScope, types: Mapping[str, Str
     return {kind: _configuration(kind, shape, documents.get(kind)) for kind, shape in types.items()}
 
 
-async def put(call: Call, scope: PolicyScope) -> None:
+async def put(call: Call, scope: PolicyScope, in_force: str) -> None:
     """Change the policy of the type in the path, at a scope, by the `value` in the body.
+
+    `in_force` is the status there so far: a value without one must not switch on what was switched off above.
 
     Raises:
         Invalid: the settings are of another type, or can not be.
@@ -78,11 +92,14 @@ async def put(call: Call, scope: PolicyScope) -> None:
     settings = value.get("settings")
     if settings is not None and kind not in settings:
         refuse(next(iter(settings)), "value.settings", f"be {kind}, as the path says")
-    await change(call, scope, kind, value.get("status"), {} if settings is None else settings[kind])
+    changed = Change(
+        status=value.get("status"), in_force=in_force, settings={} if settings is None else settings[kind]
+    )
+    await change(call, scope, kind, changed)
 
 
-async def change(call: Call, scope: PolicyScope, kind: str, status: str | None, given: JsonObject) -> None:
-    """Change the policy of a type at a scope: its status, unless that is None, and these settings.
+async def change(call: Call, scope: PolicyScope, kind: str, changed: Change) -> None:
+    """Change the policy of a type at a scope.
 
     Raises:
         Invalid, NotFound, VersionConflict: as `put`.
@@ -90,7 +107,7 @@ async def change(call: Call, scope: PolicyScope, kind: str, status: str | None, 
     for attempt in range(1, _ATTEMPTS + 1):
         views = await call.platform.policies.list(call.principal, scope)
         before = next((view for view in views if view.policy_type == kind), None)
-        document = _merged(None if before is None else before.document, status, given)
+        document = _merged(None if before is None else before.document, changed)
         version = 0 if before is None else before.version
         try:
             await call.platform.policies.put(call.principal, scope, kind, document, if_version=version)
@@ -101,14 +118,14 @@ async def change(call: Call, scope: PolicyScope, kind: str, status: str | None, 
             return
 
 
-def _merged(before: JsonObject | None, status: str | None, given: JsonObject) -> JsonObject:
+def _merged(before: JsonObject | None, changed: Change) -> JsonObject:
     kept = dict((before or {}).get("settings") or {})
-    for name in given:
+    for name in changed.settings:
         for gone in (name, _FINER.get(name, (name, 1))[0], _OVERRULED.get(name, name)):
             kept.pop(gone, None)
     return {
-        "status": status or (before or {}).get("status") or "enabled",
-        "settings": {**kept, **given},
+        "status": changed.status or (before or {}).get("status") or changed.in_force,
+        "settings": {**kept, **changed.settings},
     }
 
 

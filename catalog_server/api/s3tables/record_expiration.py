@@ -4,7 +4,7 @@ from typing import NoReturn
 
 from catalog_server.api.s3tables.call import Call
 from catalog_server.api.s3tables.errors import MethodNotAllowed
-from catalog_server.api.s3tables.maintenance import POSITIVE, STATUS, change
+from catalog_server.api.s3tables.maintenance import POSITIVE, STATUS, Change, change
 from catalog_server.api.s3tables.operation import Operation
 from catalog_server.api.s3tables.shapes import TABLE_ARN, TIME
 from catalog_server.api.s3tables.table_maintenance import scope_of, status_text, when_and_why
@@ -53,10 +53,10 @@ async def put_record_expiration(call: Call) -> None:
     value = call.body["value"]
     settings = value.get("settings", {})
     now = await call.platform.table_maintenance.configuration(call.principal, entry, PolicyType.RECORDS)
-    status = value.get("status", status_text(now.enabled))
-    if status == "enabled" and not settings and not now.settings:
+    changed = Change(status=value.get("status"), in_force=status_text(now.enabled), settings=settings)
+    if (changed.status or changed.in_force) == "enabled" and not settings and not now.settings:
         raise Invalid("The specified settings are not valid: say after how many days records expire")
-    await change(call, scope_of(entry), PolicyType.RECORDS.value, status, settings)
+    await change(call, scope_of(entry), PolicyType.RECORDS.value, changed)
 
 
 async def get_record_expiration_status(call: Call) -> JsonObject:

@@ -46,7 +46,10 @@ async def get_maintenance(call: Call) -> JsonObject:
 
 async def put_maintenance(call: Call) -> None:
     """Set one kind of maintenance for a table."""
-    await put(call, scope_of(await _table(call)))
+    entry = await _table(call)
+    kind = PolicyType(call.path["type"])
+    now = await call.platform.table_maintenance.configuration(call.principal, entry, kind)
+    await put(call, scope_of(entry), status_text(now.enabled))
 
 
 async def get_job_status(call: Call) -> JsonObject:

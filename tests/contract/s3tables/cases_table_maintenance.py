@@ -86,6 +86,21 @@ def put_parts(world: World) -> None:
     }
 
 
+@CASES.success(PUT, "settings alone do not switch on what is off above the table")
+def put_settings_below_what_is_off(world: World) -> None:
+    arn = world.new_bucket()
+    where = world.new_table(bucket=arn)
+    path = f"/buckets/{arn.removeprefix(HOME)}/policies/{SNAPSHOTS}"
+    assert world.management("PUT", path, {"status": "disabled", "settings": {}}).status_code == 200
+    put(world, where, SNAPSHOTS, maxSnapshotAgeHours=24)
+    assert get(world, where)[SNAPSHOTS] == {
+        "status": "disabled",
+        "settings": {SNAPSHOTS: {"minSnapshotsToKeep": 1, "maxSnapshotAgeHours": 24}},
+    }
+    put(world, where, SNAPSHOTS, "enabled")
+    assert get(world, where)[SNAPSHOTS]["status"] == "enabled"
+
+
 for _what, _kind, _value in (
     ("below the target sizes", COMPACTION, {"settings": {COMPACTION: {"targetFileSizeMB": 63}}}),
     ("above the target sizes", COMPACTION, {"settings": {COMPACTION: {"targetFileSizeMB": 513}}}),
