@@ -64,9 +64,13 @@ class _AlreadyThere(Exception):
         self.entry = entry
 
 
-def token_of(resource_id: str, version: int) -> str:
-    """The version token of a table: opaque, another one after every change of the table, never one of before."""
-    return hashlib.sha256(f"{resource_id} {version}".encode()).hexdigest()[:40]
+def token_of(table: TableEntry | TableRow) -> str:
+    """The version token of a table: opaque, another one after every change of the table, never one of before.
+
+    A table that was unregistered and registered again has its id again, and counts its versions from one.
+    """
+    seen = f"{table.resource_id} {table.created_at_ms} {table.version}"
+    return hashlib.sha256(seen.encode()).hexdigest()[:40]
 
 
 def can_be_named(ident: TableIdent) -> bool:
@@ -328,7 +332,7 @@ def check_token(table: TableEntry | TableRow, token: str | None) -> None:
     Raises:
         VersionConflict: the table changed since.
     """
-    if token is not None and token != token_of(table.resource_id, table.version):
+    if token is not None and token != token_of(table):
         raise VersionConflict("Provided version token does not match the table version token.")
 
 

@@ -423,6 +423,22 @@ class TestTheToken:
         assert tables.http.post(path, json={"requirements": [], "updates": []}).status_code == 200
         assert tables.pointer(namespace) == before
 
+    def test_none_comes_again_when_a_table_is_registered_again(self, tables: Tables) -> None:
+        namespace = tables.new_table()
+        before = tables.get(namespace)
+        management = f"/api/v1/buckets/default/namespaces/{namespace}/tables/t/unregister"
+        assert tables.http.post(management).status_code == 200
+        answer = tables.http.post(
+            f"/iceberg/v1/default/namespaces/{namespace}/register",
+            json={"name": "t", "metadata-location": before["metadataLocation"]},
+        )
+        assert answer.status_code == 200, answer.text
+        after = tables.get(namespace)
+        assert after["tableARN"] == before["tableARN"]
+        assert after["versionToken"] != before["versionToken"]
+        stale = tables.http.delete(tables.path(namespace, "t") + f"?versionToken={before['versionToken']}")
+        assert assert_refused(stale, 409, "ConflictException") == STALE
+
     def test_a_stale_one_is_refused(self, tables: Tables) -> None:
         namespace = tables.new_table()
         before = tables.pointer(namespace)

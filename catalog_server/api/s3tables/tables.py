@@ -217,7 +217,7 @@ def _arn(call: Call, entry: TableEntry) -> str:
 
 
 def _token(entry: TableEntry) -> str:
-    return token_of(entry.resource_id, entry.version)
+    return token_of(entry)
 
 
 def _summary(call: Call, entry: TableEntry, bucket_id: str) -> JsonObject:
