@@ -208,6 +208,7 @@ def _purge_of(row: DroppedRow) -> JobBirth:
         "metadata_location": row.metadata_location,
         "location": row.location,
         "resource_id": row.resource_id,
+        "created_at_ms": row.created_at_ms,
         "dropped_at_ms": row.dropped_at_ms,
     }
     return JobBirth(

@@ -1,11 +1,12 @@
 """The purge job: deletes the files of a table that was dropped with purge; its last metadata file goes last.
 
-The payload names that file, the table's location and when it was dropped: {"metadata_location": ..., "location": ...,
-"dropped_at_ms": ...}. Only paths below the location and the places that the table's properties name are deleted, and
-none that lies in another table's. What the metadata does not reach goes only if it was there before the drop: whoever
-makes a table there next writes its files before the catalog knows of it. Where another dropped table has files too,
-only what the metadata reaches is deleted, and nothing that the other's reaches. Files that do not exist are no error:
-a table may have been made of invented ones.
+The payload names that file, the table's location and its life: {"metadata_location": ..., "location": ...,
+"created_at_ms": ..., "dropped_at_ms": ...}. Only paths below the location and the places that the table's properties
+name are deleted, and none that lies in another's. What the metadata does not reach goes only if it came while the
+table was there: older files may be those of a table that was forgotten or handed over, and whoever makes a table there
+next writes its files before the catalog knows of it. Where another dropped table has files too, only what the metadata
+reaches is deleted, and nothing that the other's reaches. Files that do not exist are no error: a table may have been
+made of invented ones.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +28,7 @@ from table_format.metadata.document import TableMetadata
 
 _TOLD_FAILURES: Final = 20
 _CLOCKS_DIFFER_MS: Final = 300_000
-"""The store's clock may be so far behind ours."""
+"""The store's clock may be so far from ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +39,8 @@ class _Dropped:
     metadata_location: str
     metadata: TableMetadata | None
     store: ObjectStore
-    at_ms: int | None
-    """When it was dropped; None in a job of before that was noted."""
+    life_ms: tuple[int, int]
+    """When it was made and dropped; nothing lies between in a job of before that was noted."""
 
     @property
     def roots(self) -> list[str]:
@@ -85,13 +86,13 @@ def _read(ctx: JobContext, payload: JsonObject) -> _Dropped:
         metadata = read_metadata(store, metadata_location)
     except NoSuchFile:
         metadata = None  # an earlier attempt came to its end, or nearly
-    at_ms = payload.get("dropped_at_ms")
+    made, gone = payload.get("created_at_ms"), payload.get("dropped_at_ms")
     return _Dropped(
         location=location,
         metadata_location=metadata_location,
         metadata=metadata,
         store=store,
-        at_ms=at_ms if isinstance(at_ms, int) else None,
+        life_ms=(made, gone) if isinstance(made, int) and isinstance(gone, int) else (0, 0),
     )
 
 
@@ -152,18 +153,17 @@ def _paths(dropped: _Dropped, around: PurgeSurroundings) -> list[str]:
             found[entry["metadata-file"]] = None
     mixed = around.shared or around.neighbours
     if not mixed and not any(may_contain(dropped.location, other) for other in around.others):
-        found.update(dict.fromkeys(sorted(_there_before(dropped))))
+        found.update(dict.fromkeys(sorted(_of_its_life(dropped))))
     last = comparable(dropped.metadata_location)
     return [*(path for path in found if comparable(path) != last), dropped.metadata_location]
 
 
-def _there_before(dropped: _Dropped) -> Iterator[str]:
-    """What lies at the location and was there when the table was dropped; of unknown age it counts as new."""
-    if dropped.at_ms is None:
-        return
-    before_ms = dropped.at_ms - _CLOCKS_DIFFER_MS
+def _of_its_life(dropped: _Dropped) -> Iterator[str]:
+    """What lies at the location and came while the table was there; what is of unknown age did not."""
+    made, gone = dropped.life_ms
     for info in dropped.store.list(dropped.location):
-        if info.modified_ms is not None and 0 < info.modified_ms < before_ms:
+        at_ms = info.modified_ms or 0
+        if made + _CLOCKS_DIFFER_MS < at_ms < gone - _CLOCKS_DIFFER_MS:
             yield info.path
 
 

@@ -285,6 +285,7 @@ async def test_purge_deletes_by_the_metadata_it_was_dropped_with_and_is_listed_u
     platform: Platform, table: TableHandle, memory: MemoryObjectStore, clock: ManualClock
 ) -> None:
     other = await create(platform, U)
+    clock.advance(3600)
     memory.put(f"{table.metadata.location}/data/stray", b"x")
     clock.advance(3600)
     gone = await drop(platform, purge=True)
@@ -314,6 +315,27 @@ async def test_a_purge_leaves_the_files_of_a_table_that_is_just_being_made_at_it
     await create(platform, T, location=PLACE)
     assert early in files(memory)
     assert first.metadata_location not in files(memory)
+
+
+@pytest.mark.parametrize("how", ["forgotten", "unregistered"])
+async def test_a_purge_leaves_the_files_of_a_table_that_left_the_place_before(
+    platform: Platform, memory: MemoryObjectStore, clock: ManualClock, how: str
+) -> None:
+    """They stay when a table is forgotten or handed over, also where another one is made and purged later."""
+    first = await create(platform, T, location=PLACE)
+    data = f"{PLACE}/data/1.parquet"
+    memory.put(data, b"x")
+    if how == "forgotten":
+        await drop(platform)
+        clock.advance(8 * DAY)
+        assert await platform.drops.forget_expired() == 1
+    else:
+        await platform.tables.unregister(ANONYMOUS, "default", T)
+    await create(platform, T, location=PLACE)
+    clock.advance(3600)
+    await drop(platform, purge=True)
+    assert await work(platform) == 1
+    assert files(memory) == sorted([data, str(first.metadata_location)])
 
 
 async def test_a_purge_asked_for_again_of_what_was_restored_never_goes_by_older_metadata(

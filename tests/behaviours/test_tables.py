@@ -298,6 +298,7 @@ async def test_purge_frees_the_name_and_leaves_the_files_to_a_job(
         "metadata_location": table.metadata_location,
         "location": table.metadata.location,
         "resource_id": table.row.resource_id,
+        "created_at_ms": table.row.created_at_ms,
         "dropped_at_ms": job.created_at_ms,
     }
     again = await create(platform, T)
