@@ -253,6 +253,7 @@ def _compaction(values: JsonObject, common: dict[str, Any]) -> CompactionPolicy:
     return CompactionPolicy(
         target_file_size_bytes=chosen[-1].target_bytes,
         tiers=chosen,
+        strategy=str(values["strategy"]),
         min_input_files=int(values["minInputFiles"]),
         min_file_age_seconds=int(values["minFileAgeSeconds"]),
         max_bytes_per_run=values.get("maxBytesPerRun"),

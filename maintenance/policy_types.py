@@ -38,6 +38,8 @@ class CompactionPolicy(InForce):
 
     target_file_size_bytes: int
     tiers: tuple[Tier, ...]
+    strategy: str = "auto"
+    """As the policy says it; what it comes to depends on the table."""
     min_input_files: int
     min_file_age_seconds: int
     max_bytes_per_run: int | None = None

@@ -24,8 +24,7 @@ _MAX_TIER_BYTES: Final = 16 * 1024 * MIB
 _MAX_TIERS: Final = 8
 _MAX_COLUMN: Final = 1024
 _MAX_SHOWN: Final = 80
-_STRATEGIES: Final = ("auto", "binpack")
-_STRATEGIES_TO_COME: Final = ("sort", "z-order")
+_STRATEGIES: Final = ("auto", "binpack", "sort", "z-order")
 
 Check = Callable[[str, object], object]
 """(name, value) -> the value; raises Invalid."""
@@ -77,11 +76,6 @@ def _truth(name: str, value: object) -> bool:
 
 
 def _strategy(name: str, value: object) -> str:
-    if value in _STRATEGIES_TO_COME:
-        raise Invalid(
-            f"setting {name} is {value!r}, which is not built yet: use one of {', '.join(_STRATEGIES)} "
-            "(both pack files as they were written, without sorting rows)"
-        )
     if value not in _STRATEGIES:
         raise Invalid(f"setting {name} is {_shown(value)}: it must be one of {', '.join(_STRATEGIES)}")
     return str(value)

@@ -13,8 +13,10 @@ from catalog_server.store import policies as rows
 from catalog_server.store.engine import Database
 from catalog_server.store.keys import lineage, namespace_of
 from catalog_server.store.policies import ChangeRow, PolicyKey, PolicyRow
+from catalog_server.store.table_entries import TableEntry
 from catalog_server.store.tables import TableRow
 from maintenance import policies as rules
+from maintenance.compaction.layout import Strategy, why_not_sorted
 from maintenance.policies import Policy, PolicyType
 from maintenance.records.plan import column_of
 from maintenance.setting_rules import BUCKETS_ONLY
@@ -22,6 +24,8 @@ from table_format.clock import Clock
 from table_format.errors import Invalid, NotFound
 from table_format.ident import Namespace, TableIdent
 from table_format.jsontypes import JsonObject
+
+_SORTING = (Strategy.SORT.value, Strategy.Z_ORDER.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,9 +197,11 @@ class PolicyService:
             raise Invalid(
                 f"setting {too_wide[0]} is about all tables of a bucket together: set it at the bucket"
             )
-        if kind is not PolicyType.RECORDS or scope.table is None or scope.namespace is None:
+        if scope.table is None or scope.namespace is None or document["status"] != "enabled":
             return
-        if document["status"] != "enabled":
+        if kind is PolicyType.COMPACTION and document["settings"].get("strategy") in _SORTING:
+            await self._check_sortable(scope.bucket, TableIdent(scope.namespace, scope.table), document)
+        if kind is not PolicyType.RECORDS:
             return
         row = await self._database.read(_table, scope.bucket, TableIdent(scope.namespace, scope.table))
         metadata = (await self._documents.load(row.metadata_location)).metadata
@@ -205,6 +211,19 @@ class PolicyService:
             above = rules.explain(kind.value, [(at.name, at.of(kind)) for at in layers[:-1]], {})
             column = above["column"].value if "column" in above else None
         column_of(metadata, None if column is None else str(column))
+
+    async def _check_sortable(self, bucket: str, ident: TableIdent, document: JsonObject) -> None:
+        entry = await self._database.read(_entry, bucket, ident)
+        reason = None
+        if entry.metadata_location is None:
+            reason = "the table has no metadata yet, and so no sort order"
+        else:
+            reason = why_not_sorted((await self._documents.load(entry.metadata_location)).metadata)
+        if reason is not None:
+            raise Invalid(
+                f"strategy {document['settings']['strategy']} sorts by the table's sort order: {reason}; "
+                "give the table a sort order first, or use auto or binpack"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +327,10 @@ def _key(connection: Connection, scope: PolicyScope, kind: PolicyType, author: t
     return PolicyKey(
         scope=level, scope_id=scope_id, policy_type=kind.value, principal=principal, now_ms=now_ms
     )
+
+
+def _entry(connection: Connection, bucket: str, ident: TableIdent) -> TableEntry:
+    return table_entries.require(connection, buckets.require(connection, bucket).id, ident)
 
 
 def _table(connection: Connection, bucket: str, ident: TableIdent) -> TableRow:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from maintenance.compaction.layout import layout_of
 from maintenance.compaction.plan import plan
 from maintenance.compaction.plan_types import CompactionPlan, Nothing
 from maintenance.compaction.session import Progress, Session
@@ -34,6 +35,8 @@ def run(ctx: JobContext, job: Job) -> Report:
     store = ctx.store_for(table.metadata.location)
     files = snapshot_files(store, table.metadata)
     files = replace(files, tasks=with_deletes_that_name_them(store, files))
+    note = layout_of(table.metadata, policy.strategy).note
+    policy = policy if note is None else replace(policy, notes=(*policy.notes, note))
     planned = plan(files, table.metadata, policy, ctx.settings, ctx.clock.now_ms())
     if isinstance(planned, Nothing):
         figures = _left_alone(planned, policy) | {"dataFilesBefore": planned.data_files}

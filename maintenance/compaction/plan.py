@@ -3,9 +3,11 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from maintenance.compaction.layout import Layout, layout_of
 from maintenance.compaction.plan_types import CompactionPlan, Nothing, PlannedFile, PlannedGroup, encode_value
-from maintenance.compaction.tiers import pack, tier_of, worth
+from maintenance.compaction.tiers import BinReason, pack, tier_of, worth
 from maintenance.policies import CompactionPolicy
 from maintenance.ports import JobSettings
 from table_format.jsontypes import JsonObject
@@ -35,10 +37,12 @@ def plan(
     if files.snapshot_id is None or not files.tasks:
         return Nothing(reason="the table has no data files")
     left: Counter[str] = Counter()
-    partitions = _candidates(files.tasks, metadata, policy, now_ms, left)
+    layout = layout_of(metadata, policy.strategy)
+    partitions = _candidates(files.tasks, metadata, policy, layout, now_ms, left)
     groups: list[PlannedGroup] = []
     for (spec_id, _), (partition, candidates) in partitions.items():
         groups += _groups(spec_id, partition, candidates, policy, left)
+        groups += _to_sort(spec_id, partition, candidates, policy)
     if not groups:
         return Nothing(
             reason=_why_nothing(left, policy),
@@ -50,7 +54,7 @@ def plan(
     return CompactionPlan(
         snapshot_id=files.snapshot_id,
         sequence_number=files.sequence_number,
-        groups=tuple(chosen),
+        groups=tuple(replace(group, strategy=layout.strategy, order_id=layout.order_id) for group in chosen),
         remaining_groups=len(groups) - len(chosen),
         data_files=len(files.tasks),
         left_alone=dict(sorted(left.items())),
@@ -64,6 +68,7 @@ def _candidates(
     tasks: Sequence[FileTask],
     metadata: TableMetadata,
     policy: CompactionPolicy,
+    layout: Layout,
     now_ms: int,
     left: Counter[str],
 ) -> _Candidates:
@@ -74,7 +79,7 @@ def _candidates(
     found: _Candidates = {}
     for task in tasks:
         entry = task.entry
-        reason = _why_not(task, known_specs, policy)
+        reason = _why_not(task, known_specs, policy, layout)
         if (
             reason is None
             and policy.min_file_age_seconds
@@ -100,9 +105,11 @@ def _why_not_spec(spec: JsonObject, columns: Mapping[int, object]) -> str | None
     return None
 
 
-def _why_not(task: FileTask, known_specs: Mapping[int, str | None], policy: CompactionPolicy) -> str | None:
+def _why_not(
+    task: FileTask, known_specs: Mapping[int, str | None], policy: CompactionPolicy, layout: Layout
+) -> str | None:
     file = task.entry.data_file
-    if tier_of(file.file_size_in_bytes, policy.tiers) is None:
+    if tier_of(file.file_size_in_bytes, policy.tiers) is None and not layout.unsorted(file):
         return "large enough"
     if task.deletes:
         return "row-level deletes apply to it"
@@ -148,6 +155,25 @@ def _groups(
             )
         )
     return groups
+
+
+def _to_sort(
+    spec_id: int, partition: Partition, files: Sequence[PlannedFile], policy: CompactionPolicy
+) -> list[PlannedGroup]:
+    """A group per file that is large enough, and a candidate because it is not sorted."""
+    last = policy.tiers[-1]
+    return [
+        PlannedGroup(
+            spec_id=spec_id,
+            partition=partition,
+            below_bytes=last.below_bytes,
+            target_bytes=last.target_bytes,
+            reason=str(BinReason.UNSORTED),
+            inputs=(file,),
+        )
+        for file in files
+        if tier_of(file.size, policy.tiers) is None
+    ]
 
 
 def _rank(group: PlannedGroup) -> tuple[int, int, str, int, str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from uuid import UUID
 
+from maintenance.compaction.layout import Strategy
 from table_format.errors import Invalid
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import Partition, PartitionValue
@@ -31,6 +32,9 @@ class PlannedGroup:
     target_bytes: int
     reason: str
     inputs: tuple[PlannedFile, ...]
+    strategy: Strategy = Strategy.BINPACK
+    order_id: int | None = None
+    """The sort order by which the output will be sorted."""
 
     @property
     def size(self) -> int:
@@ -50,6 +54,8 @@ class PlannedGroup:
             "below-bytes": self.below_bytes,
             "target-bytes": self.target_bytes,
             "reason": self.reason,
+            "strategy": self.strategy.value,
+            "sort-order-id": self.order_id,
             "inputs": [[f.path, f.size, f.records, f.sequence_number] for f in self.inputs],
         }
 
@@ -62,6 +68,8 @@ class PlannedGroup:
             below_bytes=document["below-bytes"],
             target_bytes=document["target-bytes"],
             reason=document["reason"],
+            strategy=Strategy(document.get("strategy", Strategy.BINPACK)),
+            order_id=document.get("sort-order-id"),
             inputs=tuple(
                 PlannedFile(path=path, size=size, records=records, sequence_number=sequence)
                 for path, size, records, sequence in document["inputs"]

@@ -1,17 +1,21 @@
 """Execution of one group: read the inputs row by row, write one file under the same spec and partition.
 
-Decides nothing and commits nothing. Memory is bounded by a batch and an open row group, however large the group is.
+Decides nothing and commits nothing. Memory is bounded by a batch and an open row group (sorted: and what a `Sorter`
+holds), however large the group is.
 The invariant: as many rows come out as went in, by the manifests, by the batches and by the written file's footer.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from maintenance.compaction.layout import Strategy, sort_order
 from maintenance.compaction.plan_types import PlannedGroup
+from maintenance.compaction.tiers import BinReason
 from table_format.clock import Ids
 from table_format.errors import Internal
 from table_format.ident import join
@@ -22,8 +26,10 @@ from table_format.scan.deletes import read_task
 from table_format.scan.plan import FileTask
 from table_format.schema.conform import conform
 from table_format.write.files import FileOptions
+from table_format.write.ordering import Ordering
 from table_format.write.parquet import RollingWriter
 from table_format.write.partition import partition_path
+from table_format.write.sorting import Sorter
 
 # A group becomes one file, whatever its encoded size turns out to be: a file that rolled over could leave as
 # many files as there were, and the next plan would do it all again.
@@ -79,21 +85,55 @@ def execute(group: PlannedGroup, tasks: Mapping[str, FileTask], place: Place) ->
         target_bytes=_NEVER_ROLL,
         next_path=partial(_next_path, group, place),
     )
-    rows = 0
+    count = _Count()
     closed = False
     try:
-        for task in inputs:
-            for batch in read_task(place.store, task, place.metadata):
-                place.go_on()
-                rows += batch.num_rows
-                writer.write(conform(batch, options.arrow))
-        outputs = tuple(writer.close())
+        for batch in laid_out(group, _read(inputs, options, place, count), options, place.metadata):
+            place.go_on()
+            writer.write(batch)
+        outputs = tuple(replace(file, sort_order_id=group.order_id) for file in writer.close())
         closed = True
     finally:
         if not closed:
             writer.abort()
+    rows = count.rows
     check_rows(group, rows, outputs, place.store)
     return Rewritten(group=group, inputs=inputs, outputs=outputs)
+
+
+@dataclass(slots=True)
+class _Count:
+    rows: int = 0
+
+
+def _read(
+    inputs: Sequence[FileTask], options: FileOptions, place: Place, count: _Count
+) -> Iterator[pa.RecordBatch]:
+    for task in inputs:
+        for batch in read_task(place.store, task, place.metadata):
+            place.go_on()
+            count.rows += batch.num_rows
+            yield conform(batch, options.arrow)
+
+
+def laid_out(
+    group: PlannedGroup, rows: Iterator[pa.RecordBatch], options: FileOptions, metadata: TableMetadata
+) -> Iterator[pa.RecordBatch]:
+    """The rows in the order in which the group's output is to have them.
+
+    Raises:
+        Internal: sorting failed.
+        Unavailable: there is no room on the disk for sorting.
+    """
+    if group.strategy is Strategy.BINPACK:
+        yield from rows
+        return
+    ordering = Ordering(sort_order(metadata), metadata.schema())
+    by_order = group.strategy is Strategy.SORT
+    with Sorter(options.arrow, ordering.keys if by_order else ordering.z_keys) as sorter:
+        for batch in rows:
+            sorter.add(batch)
+        yield from sorter.rows()
 
 
 def _next_path(group: PlannedGroup, place: Place) -> str:
@@ -110,7 +150,7 @@ def _next_path(group: PlannedGroup, place: Place) -> str:
 def check_rows(
     group: PlannedGroup, rows_read: int, outputs: tuple[DataFile, ...], store: ObjectStore
 ) -> None:
-    """Make sure that the outputs hold exactly as many rows as the inputs, in fewer files.
+    """Make sure that the outputs hold exactly as many rows as the inputs, in fewer files or one that is sorted now.
 
     Raises:
         Internal: they do not.
@@ -123,7 +163,8 @@ def check_rows(
             f"compaction of {len(group.inputs)} files, first {group.inputs[0].path}: by the manifests {expected} rows, "
             f"read {rows_read}, written {written}; nothing of it is committed and the inputs stay"
         )
-    if len(outputs) >= len(group.inputs):
+    for_order = group.reason == BinReason.UNSORTED
+    if len(outputs) >= len(group.inputs) + for_order:
         raise Internal(f"compaction of {len(group.inputs)} files made {len(outputs)}: it would never end")
 
 

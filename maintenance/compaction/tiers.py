@@ -20,6 +20,8 @@ class BinReason(StrEnum):
     """Its bytes reach the tier's upper border."""
     REMAINDER = "remainder"
     """Enough files, and at least twice the bytes of the largest."""
+    UNSORTED = "unsorted"
+    """One file, large enough but not sorted by the order that its table wants; it becomes one that is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,8 +28,8 @@ _LONGEST_VALUE = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Column:
-    """One partition field: from which source column, by ids from the top, and how."""
+class DerivedColumn:
+    """A partition or sort field: from which source column, by ids from the top, and how."""
 
     name: str
     transform: Transform
@@ -49,7 +49,7 @@ class Partitioner:
             Unsupported: an unknown transform.
         """
         known = fields_by_id(schema)
-        self._columns = [_resolved(raw, known) for raw in spec["fields"]]
+        self._columns = [derived_column(raw, known) for raw in spec["fields"]]
 
     def split(self, batch: pa.RecordBatch) -> list[tuple[Partition, pa.RecordBatch]]:
         """The batch's rows by partition, partitions in the order in which they first occur.
@@ -61,7 +61,7 @@ class Partitioner:
             return []
         if not self._columns:
             return [((), batch)]
-        values = [_transformed(column, batch) for column in self._columns]
+        values = [derived_values(column, batch) for column in self._columns]
         groups, count = _grouped(values)
         order = compute.sort_indices(groups)  # stable: rows of one group stay in order
         sizes = (
@@ -91,13 +91,19 @@ def partition_batch(
     return Partitioner(spec, schema).split(batch)
 
 
-def _resolved(raw: JsonObject, known: dict[int, FieldView]) -> _Column:
+def derived_column(raw: JsonObject, known: dict[int, FieldView]) -> DerivedColumn:
+    """A field of a spec, or of a sort order with a `name` added, as what has to be computed.
+
+    Raises:
+        Invalid: the source column is not there, in a list or map, or not of a type that the transform takes.
+        Unsupported: an unknown transform.
+    """
     transform, name = parse_transform(raw["transform"]), raw["name"]
     view = known.get(raw.get("source-id", -1))
     if view is None:
         if transform.name != "void":
             raise Invalid(f"partition field {name!r}: the schema has no field with id {raw.get('source-id')}")
-        return _Column(name=name, transform=transform, source=Primitive(name="boolean"), lineage=())
+        return DerivedColumn(name=name, transform=transform, source=Primitive(name="boolean"), lineage=())
     if not isinstance(view.type, str):
         raise Invalid(f"partition field {name!r}: {view.path!r} is not of a primitive type")
     source, lineage = parse_primitive(view.type), [view]
@@ -106,10 +112,15 @@ def _resolved(raw: JsonObject, known: dict[int, FieldView]) -> _Column:
         lineage.insert(0, known[lineage[0].parent_id])
     if any(step.slot is not Slot.STRUCT for step in lineage):
         raise Invalid(f"partition field {name!r}: {view.path!r} is inside a list or map")
-    return _Column(name=name, transform=transform, source=source, lineage=tuple(lineage))
+    return DerivedColumn(name=name, transform=transform, source=source, lineage=tuple(lineage))
 
 
-def _transformed(column: _Column, batch: pa.RecordBatch) -> ArrowArray:
+def derived_values(column: DerivedColumn, batch: pa.RecordBatch) -> ArrowArray:
+    """The field's value for every row, as `transformed` gives it.
+
+    Raises:
+        Invalid: the rows do not have the source column's type.
+    """
     array: ArrowArray = batch.to_struct_array()
     for step in column.lineage:
         if not kinds.is_struct(array.type):
@@ -167,7 +178,7 @@ def partition_path(partition: Partition, spec: JsonObject, schema: JsonObject) -
         Invalid: the spec does not fit the schema.
     """
     known = fields_by_id(schema)
-    columns = [_resolved(raw, known) for raw in spec["fields"]]
+    columns = [derived_column(raw, known) for raw in spec["fields"]]
     parts = zip(columns, partition, strict=True)
     return "/".join(f"{_escaped(column.name)}={_escaped(_human(column, value))}" for column, value in parts)
 
@@ -181,7 +192,7 @@ def _escaped(text: str) -> str:
     return f"{head}-{digest}"
 
 
-def _human(column: _Column, value: PartitionValue) -> str:
+def _human(column: DerivedColumn, value: PartitionValue) -> str:
     if value is None:
         return "null"
     if isinstance(value, bytes):

@@ -80,15 +80,46 @@ def test_every_change_can_be_bound_to_a_version(http: Http, catalog: Catalog, le
     assert_problem(http.put(path, json=body, headers={"If-Match": tag}), 412, "conflict")
 
 
-def test_dangerous_and_unbuilt_values_are_refused_with_what_to_do(http: Http, catalog: Catalog) -> None:
+def test_dangerous_and_impossible_values_are_refused_with_what_to_do(http: Http, catalog: Catalog) -> None:
     _, table = levels_of(catalog)
     refused = {
         "icebergSnapshotManagement": ({"minSnapshotsToKeep": 0}, "maintenance.allow_unsafe"),
         "icebergUnreferencedFileRemoval": ({"nonCurrentSeconds": 60}, "maintenance.allow_unsafe"),
-        "icebergCompaction": ({"strategy": "z-order"}, "not built yet: use one of auto, binpack"),
+        "icebergCompaction": (
+            {"strategy": "z-order"},
+            "the table has no sort order; give the table a sort order first",
+        ),
         "icebergRecordExpiration": ({"days": 3}, "name the column that tells the age of rows"),
     }
     for kind, (settings, told) in refused.items():
         answer = http.put(f"{table}/policies/{kind}", json={"settings": settings})
         assert_problem(answer, 400, "invalid")
         assert told in answer.json()["detail"]
+
+
+def test_strategies_that_sort_need_a_sort_order_at_the_table_and_are_taken_above_it(
+    http: Http, catalog: Catalog
+) -> None:
+    namespace, table = levels_of(catalog)
+    order = {
+        "order-id": 1,
+        "fields": [
+            {"source-id": 1, "transform": "identity", "direction": "asc", "null-order": "nulls-first"}
+        ],
+    }
+    levels, _ = catalog.new_table(**{"write-order": order})
+    with_order = f"{BUCKET}/namespaces/{levels[0]}/tables/t"
+    for strategy in ("sort", "z-order"):
+        body = {"settings": {"strategy": strategy}}
+        refused = http.put(f"{table}/policies/{KIND}", json=body)
+        assert_problem(refused, 400, "invalid")
+        assert f"strategy {strategy} sorts by the table's sort order" in refused.json()["detail"]
+        assert http.put(f"{table}/policies/{KIND}", json={**body, "status": "disabled"}).status_code == 200
+        for path in (with_order, namespace):
+            assert http.put(f"{path}/policies/{KIND}", json=body).status_code == 200
+            settings = holds(http, path)["settings"]
+            assert isinstance(settings, dict)
+            assert settings["strategy"] == strategy
+    for strategy in ("auto", "binpack"):
+        body = {"settings": {"strategy": strategy}}
+        assert http.put(f"{table}/policies/{KIND}", json=body).status_code == 200

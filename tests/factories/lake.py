@@ -71,6 +71,7 @@ class Lake:
         location: str = "memory://warehouse",
         spec: JsonObject | None = None,
         schema: JsonObject = SCHEMA,
+        order: JsonObject | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
         catalog: TableCatalog | None = None,
@@ -83,7 +84,7 @@ class Lake:
         self.ids = ids or CountingIds()
         self.catalog = catalog or FakeCatalog(store, self.clock, self.ids, location=location)
         self.ident = ident
-        new = NewTable(schema=schema, partition_spec=spec, properties=properties)
+        new = NewTable(schema=schema, partition_spec=spec, write_order=order, properties=properties)
         self.catalog.create(ident, new)
         self._files = first_file  # another number for a table at the same place
 

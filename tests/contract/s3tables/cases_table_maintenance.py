@@ -74,6 +74,20 @@ def put_and_get(world: World) -> None:
         }
 
 
+@CASES.success(PUT, "every strategy, with a sort order")
+def put_strategies(world: World) -> None:
+    where = {"tableBucketARN": world.bucket, "namespace": world.new_namespace(), "name": "t"}
+    field = {"sourceId": 1, "transform": "identity", "direction": "desc", "nullOrder": "nulls-last"}
+    iceberg = {
+        "schema": {"fields": [{"id": 1, "name": "id", "type": "long"}]},
+        "writeOrder": {"orderId": 1, "fields": [field]},
+    }
+    world.client.create_table(**where, format="ICEBERG", metadata={"iceberg": iceberg})
+    for strategy in ("sort", "z-order", "binpack", "auto"):
+        put(world, where, COMPACTION, strategy=strategy)
+        assert get(world, where)[COMPACTION]["settings"][COMPACTION]["strategy"] == strategy
+
+
 @CASES.success(PUT, "what is not named stays")
 def put_parts(world: World) -> None:
     where = world.new_table()
@@ -105,6 +119,8 @@ for _what, _kind, _value in (
     ("below the target sizes", COMPACTION, {"settings": {COMPACTION: {"targetFileSizeMB": 63}}}),
     ("above the target sizes", COMPACTION, {"settings": {COMPACTION: {"targetFileSizeMB": 513}}}),
     ("strategy", COMPACTION, {"settings": {COMPACTION: {"strategy": "best"}}}),
+    ("sorted without a sort order", COMPACTION, {"settings": {COMPACTION: {"strategy": "sort"}}}),
+    ("z-order without a sort order", COMPACTION, {"settings": {COMPACTION: {"strategy": "z-order"}}}),
     ("none to keep", SNAPSHOTS, {"settings": {SNAPSHOTS: {"minSnapshotsToKeep": 0}}}),
     ("no hours", SNAPSHOTS, {"settings": {SNAPSHOTS: {"maxSnapshotAgeHours": 0}}}),
     ("settings of the other type", SNAPSHOTS, {"settings": {COMPACTION: {"targetFileSizeMB": 64}}}),
@@ -116,6 +132,14 @@ for _what, _kind, _value in (
     CASES.refused(PUT, BAD, _what)(
         lambda world, kind=_kind, value=_value: {**world.table, "type": kind, "value": value}
     )
+
+CASES.refused(PUT, BAD, "sorted while blank")(
+    lambda world: {
+        **blank(world),
+        "type": COMPACTION,
+        "value": {"settings": {COMPACTION: {"strategy": "sort"}}},
+    }
+)
 
 
 @CASES.success(JOBS)

@@ -98,9 +98,8 @@ def test_the_second_tier_vanishes_for_small_targets(target, tiers):
         (COMPACTION, document(targetFileSizeMB="512"), "must be a whole number"),
         (COMPACTION, document(minInputFiles=True), "must be a whole number"),
         (COMPACTION, document(minInputFiles=1), "must be between 2 and 10000"),
-        (COMPACTION, document(strategy="sort"), "not built yet: use one of auto, binpack"),
-        (COMPACTION, document(strategy="z-order"), "not built yet: use one of auto, binpack"),
-        (COMPACTION, document(strategy="zorder"), "must be one of auto, binpack"),
+        (COMPACTION, document(strategy="zorder"), "must be one of auto, binpack, sort, z-order"),
+        (COMPACTION, document(strategy=["sort"]), "must be one of auto, binpack, sort, z-order"),
         (
             COMPACTION,
             document(minSnapshotsToKeep=1),
