@@ -303,7 +303,7 @@ def lines(lake: Lake, task: FileTask, **options: Any) -> list[tuple[Any, ...]]:
     return [(r["id"], r["_row_id"], r["_last_updated_sequence_number"]) for r in found]
 
 
-def test_maint_C14_lineage_is_made_before_deletes_apply(lake: Lake) -> None:
+def test_lineage_is_made_before_deletes_apply(lake: Lake) -> None:
     data = replace(lake.data_file([row(n) for n in range(6)]), first_row_id=100)
     vector = put_vector(lake.store, lake.path("v"), data, [0, 3])
     keys = lake.equality_file([row(4)], [1])
@@ -312,7 +312,7 @@ def test_maint_C14_lineage_is_made_before_deletes_apply(lake: Lake) -> None:
         assert found == [(1, 101, 1), (2, 102, 1), (5, 105, 1)]
 
 
-def test_maint_C14_stored_lineage_counts_where_it_is_not_null(lake: Lake) -> None:
+def test_stored_lineage_counts_where_it_is_not_null(lake: Lake) -> None:
     rows = [(1, 7, 3), (2, None, 4), (3, 9, None), (4, None, None)]
     names = [f["name"] for f in LINES["fields"]]
     data = lake.data_file([dict(zip(names, each, strict=True)) for each in rows], schema=LINES)
@@ -322,7 +322,7 @@ def test_maint_C14_stored_lineage_counts_where_it_is_not_null(lake: Lake) -> Non
     assert ids(read(lake, known)) == [1, 2, 3, 4]
 
 
-def test_maint_C15_last_update_is_the_data_sequence_number(lake: Lake) -> None:
+def test_last_update_is_the_data_sequence_number(lake: Lake) -> None:
     task = task_of(replace(lake.data_file([row(1)]), first_row_id=0))
     entry = replace(task.entry, sequence_number=3, file_sequence_number=8)
     assert lines(lake, replace(task, entry=entry)) == [(1, 0, 3)]
