@@ -54,8 +54,8 @@ def build_app(wanted: str | None = None) -> typer.Typer:
 def build_names() -> typer.Typer:
     """All commands by name only: enough to complete one of them, in a fraction of the time."""
 
-    def nothing() -> None:
-        """Stand for a command that is not called."""
+    def nothing() -> None:  # without a docstring, which zsh and fish would show as the command's help
+        return
 
     app = _empty_app()
     names = [name for name, _, _ in COMMANDS if name not in _HIDDEN]
@@ -72,7 +72,8 @@ def _empty_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
         help=(
             "Frazil: a self-hosted table-bucket service. `frazil serve` starts an Iceberg REST catalog with "
-            "built-in table maintenance; the other commands talk to a running server (--url or FRAZIL_URL)."
+            "built-in table maintenance; the other commands talk to a running server (--url or FRAZIL_URL; "
+            "FRAZIL_TOKEN is sent along)."
         ),
     )
     app.callback()(_program)

@@ -203,7 +203,7 @@ def unprotect_bucket(name: Name, url: Url = DEFAULT_URL, as_json: Json = False) 
 @buckets.command("delete")
 def delete_bucket(
     name: Name,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:

@@ -1,6 +1,7 @@
 """The management API as the commands use it, and names as people type them."""
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -16,7 +17,9 @@ from table_format.jsontypes import JsonObject
 
 DEFAULT_URL = "http://127.0.0.1:8181"
 URL_VARIABLE = "FRAZIL_URL"
+TOKEN_VARIABLE = "FRAZIL_TOKEN"  # noqa: S105 - the name of a variable, no token
 _SEPARATOR = "\x1f"
+_TOKEN = re.compile(r"[\x21-\x7e]+")
 _TIMEOUT_SECONDS = (5.0, 60.0)
 
 Url = Annotated[
@@ -52,12 +55,28 @@ class Answer:
     etag: str | None
 
 
+class Bearer(requests.auth.AuthBase):
+    """The token of FRAZIL_TOKEN, where there is one: for a proxy before the server that asks for it."""
+
+    def __init__(self) -> None:
+        self._token = os.environ.get(TOKEN_VARIABLE, "")
+        if self._token and _TOKEN.fullmatch(self._token) is None:
+            raise Failed(f"{TOKEN_VARIABLE} holds no bearer token: it may not hold blanks or odd characters")
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """The request with the token. Sessions leave it out where an answer leads to another host."""
+        if self._token:
+            request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
+
+
 class ManagementClient:
     """Calls to one server; every failure is a `Failed` that says what to do."""
 
     def __init__(self, url: str) -> None:
         self._base = url.rstrip("/")
         self._session = requests.Session()
+        self._session.auth = Bearer()
 
     def get(self, path: str, query: Mapping[str, QueryValue] | None = None) -> JsonObject:
         """The document at a path."""
@@ -134,6 +153,11 @@ class ManagementClient:
     @staticmethod
     def _refusal(response: requests.Response) -> Failed:
         detail = (_json_object(response) or {}).get("detail")
+        if not detail and response.status_code in (401, 403):
+            return Failed(
+                f"{response.url} answered {response.status_code}: whoever guards the server wants another token "
+                f"than {TOKEN_VARIABLE} holds"
+            )
         return Failed(str(detail)) if detail else _foreign(response)
 
 
@@ -249,4 +273,4 @@ def _quoted(rest: str, whole: str) -> tuple[str, str]:
 
 def without_client_variables() -> dict[str, str]:
     """The environment without what only client commands read, for the server's settings."""
-    return {name: value for name, value in os.environ.items() if name != URL_VARIABLE}
+    return {name: value for name, value in os.environ.items() if name not in (URL_VARIABLE, TOKEN_VARIABLE)}

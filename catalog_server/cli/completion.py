@@ -11,6 +11,7 @@ import requests
 
 from catalog_server.cli.client import (
     DEFAULT_URL,
+    Bearer,
     bucket_path,
     namespace_text,
     parse_namespace,
@@ -71,7 +72,10 @@ def _listed(given: Mapping[str, Any], path: str, member: str, query: Mapping[str
     base = str(given.get("url") or DEFAULT_URL).rstrip("/")
     try:
         answer = requests.get(
-            f"{base}/api/v1{path}", params={"pageSize": str(_MOST), **query}, timeout=_SECONDS
+            f"{base}/api/v1{path}",
+            params={"pageSize": str(_MOST), **query},
+            auth=Bearer(),
+            timeout=_SECONDS,
         )
         found = answer.json()[member] if answer.ok else []
     except Exception:  # noqa: BLE001 - whatever it is, a Tab must not print it

@@ -34,7 +34,7 @@ from catalog_server.cli.output import (
     print_record,
     print_table,
 )
-from catalog_server.cli.policies import KIND_HELP, KINDS, policy_type
+from catalog_server.cli.policies import KIND_HELP, kinds, policy_type, short_kind
 from table_format.clock import SystemClock
 from table_format.jsontypes import JsonObject
 
@@ -48,15 +48,11 @@ _AGE = re.compile(r"(\d{1,9})([smhdw])")
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
-def _kinds(incomplete: str) -> list[str]:
-    return [name for name in KINDS if name.startswith(incomplete)]
-
-
 def _states(incomplete: str) -> list[str]:
     return [name for name in _STATES if name.startswith(incomplete)]
 
 
-Kind = Annotated[str, typer.Argument(help=KIND_HELP, autocompletion=_kinds)]
+Kind = Annotated[str, typer.Argument(help=KIND_HELP, autocompletion=kinds)]
 OfTable = Annotated[str, typer.Argument(help=TABLE_HELP, autocompletion=TABLES)]
 JobNumber = Annotated[int, typer.Argument(metavar="JOB", min=1, help="A job's id.")]
 Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait for the end.")]
@@ -121,7 +117,7 @@ def jobs(  # noqa: PLR0913 - each is one option of the command
     namespace: Annotated[
         str | None, typer.Option("--namespace", help="Only of this namespace.", autocompletion=NAMESPACES)
     ] = None,
-    kind: Annotated[str | None, typer.Option("--kind", help=KIND_HELP, autocompletion=_kinds)] = None,
+    kind: Annotated[str | None, typer.Option("--kind", help=KIND_HELP, autocompletion=kinds)] = None,
     state: Annotated[
         list[str] | None,
         typer.Option("--state", help=f"{', '.join(_STATES)}; may be repeated.", autocompletion=_states),
@@ -242,20 +238,17 @@ def status(table: OfTable, bucket: Bucket = "default", url: Url = DEFAULT_URL, a
     if as_json:
         print_json(found)
         return
-    rows = [
-        [
-            kind["kind"],
-            kind["result"] if kind["enabled"] else f"{kind['result']}, disabled",
-            moment((kind["lastRun"] or {}).get("finishedAtMs")),
-            kind["reason"],
-            moment(kind["nextRun"]["atMs"]) or kind["nextRun"]["why"],
-            kind["nextRun"]["reason"],
-        ]
-        for kind in found["kinds"]
-    ]
-    print_table(
-        f"Maintenance of {table}", ["kind", "last run", "ended", "it says", "next run", "why then"], rows
-    )
+    rows: list[list[object]] = []
+    for kind in found["kinds"]:
+        upcoming = kind["nextRun"]
+        result = kind["result"] if kind["enabled"] else f"{kind['result']}, disabled"
+        told = f"{result}: {kind['reason']}" if kind["reason"] else result
+        # Two rows, so that the texts have room on a terminal of 80 columns.
+        rows.append(
+            [short_kind(kind["kind"]), "last", moment((kind["lastRun"] or {}).get("finishedAtMs")), told]
+        )
+        rows.append(["", "next", moment(upcoming["atMs"]) or upcoming["why"], upcoming["reason"]])
+    print_table(f"Maintenance of {table}", ["kind", "run", "when", "what, or why then"], rows)
 
 
 def _follow(

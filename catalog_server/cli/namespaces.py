@@ -124,7 +124,7 @@ def set_namespace(
 @namespaces.command("delete")
 def delete_namespace(
     namespace: Name,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     bucket: Bucket = "default",
     url: Url = DEFAULT_URL,
     as_json: Json = False,

@@ -4,6 +4,7 @@ Answers go to standard output, remarks, questions and errors to standard error. 
 that all look alike: `print_table` for many things, `print_record` for one, `print_line` for what was done.
 """
 
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -30,7 +31,11 @@ class CannotStart(Failed):
 
 def print_json(document: object) -> None:
     """One JSON document."""
-    sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
+    try:
+        text = orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
+    except orjson.JSONEncodeError:  # a number of more than 64 bits, out of a document that a client wrote
+        text = json.dumps(document, indent=2, ensure_ascii=False)
+    sys.stdout.write(text + "\n")
 
 
 def print_line(text: str) -> None:

@@ -9,6 +9,8 @@ import typer
 
 from catalog_server.cli.client import (
     DEFAULT_URL,
+    NAMESPACES,
+    TABLES,
     Bucket,
     Json,
     ManagementClient,
@@ -38,14 +40,30 @@ KIND_HELP = f"One of {', '.join(KINDS)} (or the policy's full name, such as iceb
 
 _PAGE_LIMIT = 1000
 
-Kind = Annotated[str, typer.Argument(help=KIND_HELP)]
-OfTable = Annotated[str | None, typer.Option("--table", help="The policy of this table (NAMESPACE.NAME).")]
-OfNamespace = Annotated[str | None, typer.Option("--namespace", help="The policy of this namespace.")]
+
+def kinds(incomplete: str) -> list[str]:
+    """Short names of the kinds, for completion."""
+    return [name for name in KINDS if name.startswith(incomplete)]
+
+
+Kind = Annotated[str, typer.Argument(help=KIND_HELP, autocompletion=kinds)]
+OfTable = Annotated[
+    str | None,
+    typer.Option("--table", help="The policy of this table (NAMESPACE.NAME).", autocompletion=TABLES),
+]
+OfNamespace = Annotated[
+    str | None, typer.Option("--namespace", help="The policy of this namespace.", autocompletion=NAMESPACES)
+]
 
 
 def policy_type(kind: str) -> str:
     """A policy's full name from its short one."""
     return KINDS.get(kind, kind)
+
+
+def short_kind(name: str) -> str:
+    """A policy's short name from its full one."""
+    return next((short for short, full in KINDS.items() if full == name), name)
 
 
 @policies.command("get")
@@ -133,7 +151,7 @@ def explain_policy(
 
 @policies.command("history")
 def policy_history(
-    kind: Annotated[str | None, typer.Option("--kind", help=KIND_HELP)] = None,
+    kind: Annotated[str | None, typer.Option("--kind", help=KIND_HELP, autocompletion=kinds)] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Show at most so many.")] = 20,
     table: OfTable = None,
     namespace: OfNamespace = None,

@@ -26,6 +26,7 @@ _HEAD: Final = """# The command line
 - What destroys something asks first; `--yes` answers beforehand, and without a terminal it is needed.
 - `frazil --install-completion` sets up completion for your shell (`--show-completion` prints it): commands, options,
   and the names of buckets, namespaces and tables, asked of the server within a second or not at all.
+- `FRAZIL_TOKEN` is sent to the server as a bearer token, for a proxy before it that asks for one.
 - `frazil --version` prints the version.
 """
 

@@ -1,4 +1,4 @@
-"""`frazil table list | show | files | snapshots | refs`: which tables there are, and how one is laid out."""
+"""`frazil table list | show | files | snapshots | refs | reports`: what there is, how it is laid out, who used it."""
 
 from itertools import islice
 from typing import Annotated
@@ -30,6 +30,10 @@ tables = typer.Typer(
 )
 
 OfTable = Annotated[str, typer.Argument(help=TABLE_HELP, autocompletion=TABLES)]
+
+
+def _types(incomplete: str) -> list[str]:
+    return [name for name in ("scan-report", "commit-report") if name.startswith(incomplete)]
 
 
 @tables.command("list")
@@ -138,6 +142,46 @@ def refs(table: OfTable, bucket: Bucket = "default", url: Url = DEFAULT_URL, as_
     print_table("Refs", ["ref", "type", "snapshot", "keeps snapshots", "of age", "lasts"], rows)
 
 
+@tables.command("reports")
+def reports(
+    table: OfTable,
+    report_type: Annotated[
+        str | None,
+        typer.Option("--type", help="scan-report or commit-report; all when omitted.", autocompletion=_types),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Show at most so many.")] = 20,
+    bucket: Bucket = "default",
+    url: Url = DEFAULT_URL,
+    as_json: Json = False,
+) -> None:
+    """List what clients reported of their scans and commits, newest first."""
+    path = f"{table_path(bucket, parse_table(table))}/metrics-reports"
+    query = {"type": report_type, "pageSize": str(min(limit, 1000))}
+    found = list(islice(ManagementClient(url).pages(path, "reports", query), limit))
+    if as_json:
+        print_json(found)
+        return
+    rows = [[moment(row["receivedAtMs"]), row["type"], *_report_cells(row["report"])] for row in found]
+    print_table("Reports", ["received", "type", "snapshot", "took", "what"], rows)
+
+
+def _report_cells(report: JsonObject) -> list[object]:
+    """Snapshot, time and counts of a report, which may hold anything: clients wrote it."""
+    metrics = report.get("metrics")
+    metrics = metrics if isinstance(metrics, dict) else {}
+    took, counts = "", []
+    for name, metric in metrics.items():
+        members = metric if isinstance(metric, dict) else {}
+        value, nanoseconds = members.get("value"), members.get("total-duration")
+        if isinstance(value, int) and value:
+            counts.append(f"{name} {value:,}")
+        elif isinstance(nanoseconds, int) and name in ("total-duration", "total-planning-duration"):
+            took = duration(nanoseconds / 1e6)
+    operation = report.get("operation")
+    told = [operation] if isinstance(operation, str) else []
+    return [str(report.get("snapshot-id", "")), took, ", ".join([*told, *counts])]
+
+
 def _print_details(details: JsonObject) -> None:
     table, figures = details["table"], details["figures"]
     print_record(
@@ -145,6 +189,7 @@ def _print_details(details: JsonObject) -> None:
         [
             ("bucket", table["bucket"]),
             ("uuid", table["uuid"]),
+            ("resource id", table["resourceId"]),
             ("location", table["location"]),
             ("metadata", table["metadataLocation"]),
             ("metadata size", size(figures["metadataBytes"])),

@@ -2,11 +2,13 @@
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
@@ -118,3 +120,39 @@ def test_protect_rename_register(catalog: Catalog, call: Call) -> None:
     code, out, _ = call("drop", "sales.kept", "--purge", "--yes")
     assert code == 0
     assert "deletes its files" in out
+
+
+def test_reports_of_clients_are_listed_whatever_they_hold(
+    catalog: Catalog, call: Call, server: Server
+) -> None:
+    make(catalog, "reported")
+    metrics = f"{server.iceberg}/v1/default/namespaces/sales/tables/reported/metrics"
+    odd = {"report-type": "view-report", "anything": [10**30], "metrics": [1], "operation": {}}
+    commit = {
+        "report-type": "commit-report",
+        "table-name": "sales.reported",
+        "snapshot-id": 2**63 - 1,
+        "sequence-number": 4,
+        "operation": "append",
+        "metrics": {
+            "total-duration": {"count": 1, "time-unit": "nanoseconds", "total-duration": 1_500_000_000},
+            "attempts": {"unit": "count", "value": 2},
+            "removed-data-files": {"unit": "count", "value": 0},
+        },
+    }
+    for report in (odd, commit):
+        assert requests.post(metrics, json=report, timeout=30).status_code == 204
+    deadline = time.monotonic() + 60  # they are answered before they are written
+    while '"commit-report"' not in call("reports", "sales.reported", "--json")[1]:
+        assert time.monotonic() < deadline
+    code, out, err = call("reports", "sales.reported", "--json")
+    assert (code, err) == (0, "")
+    assert [row["report"] for row in json.loads(out)] == [commit, odd]
+    shown = call("reports", "sales.reported")[1]
+    assert "9223372036854775807 │ 1.5 s │ append, attempts 2 │" in shown
+    assert "removed" not in shown
+    only = json.loads(
+        call("reports", "sales.reported", "--type", "commit-report", "--limit", "1", "--json")[1]
+    )
+    assert [row["type"] for row in only] == ["commit-report"]
+    assert call("reports", "sales.reported", "--type", "x")[0] == 1

@@ -1,5 +1,6 @@
 """The program as it is called: wrong calls in one line with exit code 2, its version, what a shell completes."""
 
+import re
 import sys
 from importlib.metadata import version
 
@@ -71,6 +72,9 @@ def test_the_command_that_is_completed(words: str, at: int, command: str | None)
         ("frazil maintenance ru", 2, ["run"]),
         ("frazil maintenance run --ti", 3, ["--timeout"]),
         ("frazil --vers", 1, ["--version"]),
+        ("frazil policy set un", 3, ["unreferenced"]),
+        ("frazil policy history --kind co", 4, ["compaction"]),
+        ("frazil table reports --type sc", 4, ["scan-report"]),
     ],
 )
 def test_commands_and_options_are_completed(
@@ -85,3 +89,14 @@ def test_commands_and_options_are_completed(
     monkeypatch.setenv("COMP_CWORD", str(at))
     assert call(monkeypatch) == 0
     assert capsys.readouterr().out.split() == offered
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_shells_that_show_help_are_told_nothing_untrue(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shell: str
+) -> None:
+    monkeypatch.setenv("_FRAZIL_COMPLETE", f"complete_{shell}")
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "frazil maint")
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+    assert call(monkeypatch) == 0
+    assert set(re.findall(r"\w+", capsys.readouterr().out)) <= {"_arguments", "maintenance"}
