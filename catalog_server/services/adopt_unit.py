@@ -54,7 +54,11 @@ def adopt(connection: Connection, adoption: Adoption) -> TableRow:
     else:
         tables.refuse_protected(row, "overwritten")
         if before is not None:
+            # Older files of it may lie where its metadata does not point any more: those places go along.
+            held = dropped.places_of(connection, before.table_id)
+            places.refuse_overlap(connection, held, row.id)
             dropped.forget(connection, before)
+            places.add_of_table(connection, row.id, held)
     tables.refuse_uuid(connection, adoption.table_uuid, row.id)
     places.refuse_overlap(connection, adoption.places, row.id)
     for table_uuid in {row.table_uuid, adoption.table_uuid}:

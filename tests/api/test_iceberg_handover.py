@@ -156,3 +156,18 @@ def test_functions_are_honest_404s(http: Http, catalog: Catalog) -> None:
     assert_error(http.get(missing), 404, "NoSuchNamespaceException")
     assert_error(http.get(f"{missing}/f"), 404, "NoSuchNamespaceException")
     assert_error(http.get("/iceberg/v1/nowhere/namespaces/n/functions"), 404, "NoSuchWarehouseException")
+
+
+def test_places_of_a_dropped_table_go_along_when_it_is_registered_over_another(
+    http: Http, catalog: Catalog
+) -> None:
+    levels, made = catalog.new_table()
+    first = made["metadata"]["location"]
+    moved = {"action": "set-location", "location": f"{first}-moved"}
+    last = catalog.commit(levels, "t", [moved], []).json()
+    assert http.delete(catalog.table(levels, "t")).status_code == 204
+    assert catalog.create(levels, "other").status_code == 200
+    back = register(catalog, levels, "other", last["metadata-location"], overwrite=True)
+    assert back.status_code == 200, back.text
+    # Files of before it moved lie there: the clean-up of another table would take them.
+    assert_error(catalog.create(levels, "new", location=first), 409, "AlreadyExistsException")
