@@ -115,8 +115,8 @@ class Container:
             position, records = end + _SYNC_BYTES, records - count
             yield count, position
 
-    def blocks(self) -> Iterator[Block]:
-        """Each block, expanded.
+    def blocks(self, most_each: int | None = None) -> Iterator[Block]:
+        """Each block, expanded; to `most_each` bytes at most, for files of any size that are not manifests.
 
         Raises:
             Invalid: the file is cut off or damaged.
@@ -130,7 +130,7 @@ class Container:
         while position < self.size:
             try:
                 count, start, end = self._next(position)
-                block = expand(self.read(start, end), left)
+                block = expand(self.read(start, end), left if most_each is None else most_each)
             except (
                 Malformed,
                 IndexError,

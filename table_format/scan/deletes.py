@@ -19,6 +19,7 @@ from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import Content, DataFile, ManifestEntry
 from table_format.metadata.document import TableMetadata
 from table_format.scan.equality import KeyColumns, KeySet, key_fields
+from table_format.scan.files import open_file, read_name_mapping
 from table_format.scan.index import (
     FILE_PATH_FIELD_ID,
     POSITION_FIELD_ID,
@@ -28,14 +29,7 @@ from table_format.scan.index import (
 )
 from table_format.scan.lineage import LINEAGE_FIELDS, Lineage
 from table_format.scan.plan import FileTask, SnapshotFiles
-from table_format.scan.read import (
-    BATCH_ROWS,
-    Projection,
-    open_file,
-    read_file,
-    read_name_mapping,
-    row_count,
-)
+from table_format.scan.read import BATCH_ROWS, Projection, read_file, row_count
 from table_format.scan.vectors import Positions, Vector, read_vector
 from table_format.schema.arrow import compute
 

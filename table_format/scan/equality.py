@@ -14,8 +14,9 @@ import pyarrow as pa
 from table_format.errors import Invalid
 from table_format.jsontypes import JsonObject
 from table_format.metadata.document import TableMetadata
+from table_format.scan.files import SourceFile
 from table_format.scan.project import converter, find_leaf, missing
-from table_format.scan.read import SourceFile, file_gaps, row_count
+from table_format.scan.read import file_gaps, row_count
 from table_format.schema.arrow import ArrowArray, ArrowType, compute, to_arrow
 from table_format.schema.types import FieldView, Slot, fields_by_id
 

@@ -4,7 +4,7 @@ A projection is compiled once a file and applied to each batch. Columns that the
 where the caller knows better; types are widened only as the spec's type promotion allows.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -35,6 +35,16 @@ class FileField:
     name: str
     type: ArrowType
     children: "tuple[FileField, ...]" = ()
+    meant: ArrowType = None
+    """What the file says its values are, where its format has no such type and Arrow reads another."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFile:
+    """A file open for reading: its columns, and batches of those at some positions (a row count for none)."""
+
+    fields: tuple[FileField, ...]
+    batches: Callable[[Sequence[int], int], Iterator[Mapping[int, ArrowArray] | int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +67,12 @@ def inner_fields(arrow: ArrowType) -> list[ArrowField]:
     return [arrow.value_field] if is_list(arrow) else []
 
 
-def fields_with_ids(fields: Sequence[ArrowField]) -> tuple[FileField, ...]:
+def fields_with_ids(
+    fields: Sequence[ArrowField], id_of: Callable[[ArrowField], int | None]
+) -> tuple[FileField, ...]:
     """The fields with the ids that the file itself gives."""
     return tuple(
-        FileField(field_id(field), field.name, field.type, fields_with_ids(inner_fields(field.type)))
+        FileField(id_of(field), field.name, field.type, fields_with_ids(inner_fields(field.type), id_of))
         for field in fields
     )
 
@@ -113,6 +125,9 @@ def converter(source: FileField, target: ArrowField, gaps: Gaps, path: str) -> C
         return _map(source, want, gaps, path)
     if is_list(want) and is_list(have):
         return _list(source, want, gaps, path)
+    if source.meant is not None:
+        meant, as_meant = source.meant, _primitive(source.meant, want, path)
+        return lambda array: as_meant(_cast(array, meant, path, safe=True))
     return _primitive(have, want, path)
 
 

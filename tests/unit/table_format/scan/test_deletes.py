@@ -203,7 +203,7 @@ def test_deletes_that_make_no_sense_are_refused(lake: Lake) -> None:
         with pytest.raises(Invalid):
             read(lake, task_of(data, replace(good, equality_ids=equality_ids)))
     with pytest.raises(Unsupported, match="only Parquet"):
-        read(lake, task_of(data, replace(good, file_format="AVRO")))
+        read(lake, task_of(data, replace(good, file_format="LANCE")))
 
 
 def test_delete_inside_a_list_is_refused() -> None:

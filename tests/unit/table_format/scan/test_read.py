@@ -17,7 +17,8 @@ from table_format.io.memory import MemoryObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import DataFile, Partition
 from table_format.metadata.document import TableMetadata
-from table_format.scan.read import NAME_MAPPING_PROPERTY, read_file, read_name_mapping
+from table_format.scan.files import NAME_MAPPING_PROPERTY, read_name_mapping
+from table_format.scan.read import read_file
 from table_format.schema.arrow import to_arrow
 from tests.fakes.clock import ManualClock
 
@@ -476,7 +477,8 @@ def test_files_that_cannot_be_read(store: MemoryObjectStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "text"), [({"file_format": "ORC"}, "only Parquet"), ({"key_metadata": b"k"}, "encrypted")]
+    ("more", "text"),
+    [({"file_format": "LANCE"}, "only Parquet, ORC and Avro"), ({"key_metadata": b"k"}, "encrypted")],
 )
 def test_files_that_are_not_supported(store: MemoryObjectStore, more: dict[str, Any], text: str) -> None:
     file = DataFile(file_path=PATH, record_count=1, file_size_in_bytes=1, **more)
