@@ -19,6 +19,7 @@ from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import Content, DataFile, ManifestEntry
 from table_format.metadata.document import TableMetadata
 from table_format.scan.equality import KeyColumns, KeySet, key_fields
+from table_format.scan.equality_stream import MOST_KEYS_HELD, streamed_matches
 from table_format.scan.files import open_file, read_name_mapping
 from table_format.scan.index import (
     FILE_PATH_FIELD_ID,
@@ -182,6 +183,8 @@ class _Deletes:
         self._metadata = metadata
         self._cache = cache
         self._mapping = read_name_mapping(metadata)
+        self._data_file = task.entry.data_file
+        self._streamed: list[Mask] = []
         by_content: dict[Content, list[ManifestEntry]] = {content: [] for content in Content}
         for entry in task.deletes:
             by_content[entry.data_file.content].append(entry)
@@ -205,6 +208,8 @@ class _Deletes:
             keep[self._vector_of_file.within(start, start + rows) - start] = False
         for key_set, columns in zip(self._key_sets, keys, strict=True):
             keep &= ~key_set.matches(columns.of(batch))
+        for deleted in self._streamed:
+            keep &= ~deleted[start : start + rows]
         return keep
 
     def _vector(self, file: DataFile, path: str) -> Vector:
@@ -236,7 +241,33 @@ class _Deletes:
             if not ids:
                 raise Invalid(f"equality delete file {entry.data_file.file_path} names no columns")
             by_ids.setdefault(tuple(sorted(set(ids))), []).append(entry.data_file)
-        return [self._key_set(ids, files) for ids, files in sorted(by_ids.items())]
+        sets = []
+        for key, files in sorted(by_ids.items()):
+            if sum(file.record_count for file in files) > MOST_KEYS_HELD:
+                self._streamed.append(self._stream(key_fields(self._metadata, key), files))
+            else:
+                sets.append(self._key_set(key, files))
+        return sets
+
+    def _stream(self, fields: list[JsonObject], files: Sequence[DataFile]) -> Mask:
+        """Which rows of the data file the keys delete, a byte a row."""
+        spec = self._metadata.spec(self._data_file.spec_id)
+        rows = self._key_batches(self._data_file, fields, spec)
+
+        def keys() -> Iterator[list[Any]]:
+            for file in files:
+                yield from self._key_batches(file, fields, None)
+
+        parts = list(streamed_matches(fields, rows, keys))
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.bool_)
+
+    def _key_batches(
+        self, file: DataFile, fields: list[JsonObject], spec: JsonObject | None
+    ) -> Iterator[list[Any]]:
+        with open_file(self._store, file, self._mapping) as source:
+            columns = KeyColumns(source, fields, spec)
+            for batch in source.batches(columns.positions, BATCH_ROWS):
+                yield columns.of(batch)
 
     def _key_set(self, ids: tuple[int, ...], files: Sequence[DataFile]) -> KeySet:
         fields = key_fields(self._metadata, ids)

@@ -137,14 +137,23 @@ class KeySet:
         """Bytes held."""
         return int(sum(array.nbytes for array in (*self._values, *self._known)))
 
+    @property
+    def size(self) -> int:
+        """How many distinct keys there are."""
+        return len(self._known[-1])
+
     def matches(self, columns: Sequence[ArrowArray]) -> Matches:
         """Which rows have one of the keys."""
+        return self.codes(columns)[0]
+
+    def codes(self, columns: Sequence[ArrowArray]) -> tuple[Matches, Codes]:
+        """Which rows have one of the keys, and which: a number below `size`, of no meaning for the other rows."""
         rows = len(columns[0])
         codes: Codes = np.zeros(rows, dtype=np.int64)
         found: Matches = np.ones(rows, dtype=np.bool_)
         for column, values, known in zip(columns, self._values, self._known, strict=True):
             if not len(known):
-                return np.zeros(rows, dtype=np.bool_)
+                return np.zeros(rows, dtype=np.bool_), codes
             # index_in says null for "not among the values", also for nulls when null is not among them.
             places = compute.fill_null(compute.index_in(column, value_set=values, skip_nulls=False), -1)
             place = np.asarray(places.to_numpy(zero_copy_only=False), dtype=np.int64)
@@ -153,4 +162,4 @@ class KeySet:
             at = np.minimum(np.searchsorted(known, combined), len(known) - 1)
             found &= known[at] == combined
             codes = at.astype(np.int64)
-        return found
+        return found, codes

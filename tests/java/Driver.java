@@ -41,8 +41,6 @@ public final class Driver {
     commands.put("addColumn", Tables::addColumn);
     commands.put("append", Tables::append);
     commands.put("delete", Tables::delete);
-    commands.put("deleteKeys", Tables::deleteKeys);
-    commands.put("deletePositions", Tables::deletePositions);
     commands.put("statistics", Tables::statistics);
     commands.put("rows", Tables::rows);
     commands.put("planScan", Scans::plan);

@@ -13,12 +13,10 @@ import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.CatalogUtil;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DeleteFile;
-import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.GenericBlobMetadata;
 import org.apache.iceberg.GenericStatisticsFile;
 import org.apache.iceberg.MetadataColumns;
-import org.apache.iceberg.PartitionKey;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.RowDelta;
 import org.apache.iceberg.Schema;
@@ -36,10 +34,7 @@ import org.apache.iceberg.data.IcebergGenerics;
 import org.apache.iceberg.data.Record;
 import org.apache.iceberg.deletes.BaseDVFileWriter;
 import org.apache.iceberg.deletes.DeleteGranularity;
-import org.apache.iceberg.deletes.EqualityDeleteWriter;
-import org.apache.iceberg.deletes.PositionDelete;
 import org.apache.iceberg.deletes.PositionDeleteIndex;
-import org.apache.iceberg.deletes.PositionDeleteWriter;
 import org.apache.iceberg.encryption.EncryptedFiles;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.io.CloseableIterable;
@@ -67,17 +62,10 @@ final class Tables {
     request.path("properties").fields().forEachRemaining(e -> properties.put(e.getKey(), e.getValue().asText()));
     catalog(request)
         .buildTable(ident(request), SchemaParser.fromJson(request.get("schema").toString()))
-        .withPartitionSpec(spec(request))
+        .withPartitionSpec(PartitionSpec.unpartitioned())
         .withProperties(properties)
         .create();
     return Driver.JSON.nullNode();
-  }
-
-  private static PartitionSpec spec(JsonNode request) {
-    Schema schema = SchemaParser.fromJson(request.get("schema").toString());
-    return request.hasNonNull("partition")
-        ? PartitionSpec.builderFor(schema).identity(request.get("partition").asText()).build()
-        : PartitionSpec.unpartitioned();
   }
 
   /** {"name", "type": text, "default": single value}: a new column whose older rows have the default. */
@@ -91,16 +79,14 @@ final class Tables {
     return Driver.JSON.nullNode();
   }
 
-  /** {"rows": [...], "format", "commit": bool}: one data file with the rows, appended, or only described. */
+  /** {"rows": [...], "commit": bool}: one data file with the rows, appended, or only described. */
   static JsonNode append(JsonNode request) throws Exception {
     Table table = table(request);
-    String format = request.path("format").asText("parquet");
     DataWriter<Record> writer =
         new GenericFileWriterFactory.Builder(table)
-            .dataFileFormat(FileFormat.fromString(format))
             .dataSchema(table.schema())
             .build()
-            .newDataWriter(files(table, format).newOutputFile(), table.spec(), partition(table, request));
+            .newDataWriter(files(table, "parquet").newOutputFile(), table.spec(), null);
     try (Closeable closing = writer) {
       for (JsonNode row : request.get("rows")) {
         writer.write(record(table.schema(), row));
@@ -138,61 +124,6 @@ final class Tables {
     result.rewrittenDeleteFiles().forEach(delta::removeDeletes);
     delta.commit();
     return Driver.JSON.createObjectNode().put("path", result.deleteFiles().get(0).location());
-  }
-
-  /** {"rows": [...], "columns": names, "format"}: rows deleted by equality of those columns. */
-  static JsonNode deleteKeys(JsonNode request) throws Exception {
-    Table table = table(request);
-    String format = request.path("format").asText("parquet");
-    List<String> names = new java.util.ArrayList<>();
-    request.get("columns").forEach(name -> names.add(name.asText()));
-    Schema keys = table.schema().select(names);
-    int[] ids = names.stream().mapToInt(name -> keys.findField(name).fieldId()).toArray();
-    EqualityDeleteWriter<Record> writer =
-        new GenericFileWriterFactory.Builder(table)
-            .deleteFileFormat(FileFormat.fromString(format))
-            .equalityFieldIds(ids)
-            .equalityDeleteRowSchema(keys)
-            .build()
-            .newEqualityDeleteWriter(
-                files(table, format).newOutputFile(), table.spec(), partition(table, request));
-    try (Closeable closing = writer) {
-      for (JsonNode row : request.get("rows")) {
-        writer.write(record(keys, row));
-      }
-    }
-    table.newRowDelta().addDeletes(writer.toDeleteFile()).commit();
-    return Driver.JSON.nullNode();
-  }
-
-  /** {"path": data file, "positions": [...], "format"}: rows deleted by a position delete file. */
-  static JsonNode deletePositions(JsonNode request) throws Exception {
-    Table table = table(request);
-    String format = request.path("format").asText("parquet");
-    PositionDeleteWriter<Record> writer =
-        new GenericFileWriterFactory.Builder(table)
-            .deleteFileFormat(FileFormat.fromString(format))
-            .build()
-            .newPositionDeleteWriter(
-                files(table, format).newOutputFile(), table.spec(), partition(table, request));
-    PositionDelete<Record> delete = PositionDelete.create();
-    try (Closeable closing = writer) {
-      for (JsonNode position : request.get("positions")) {
-        writer.write(delete.set(request.get("path").asText(), position.asLong(), null));
-      }
-    }
-    table.newRowDelta().addDeletes(writer.toDeleteFile()).commit();
-    return Driver.JSON.nullNode();
-  }
-
-  /** {"partition": [text]} as the partition of a table that is partitioned by one text column. */
-  private static PartitionKey partition(Table table, JsonNode request) {
-    if (table.spec().isUnpartitioned()) {
-      return null;
-    }
-    PartitionKey key = new PartitionKey(table.spec(), table.schema());
-    key.set(0, request.get("partition").get(0).asText());
-    return key;
   }
 
   /** A statistics file with one blob of nothing in particular, for the current snapshot. */
@@ -291,47 +222,11 @@ final class Tables {
   }
 
   private static Object value(org.apache.iceberg.types.Type type, JsonNode value) {
-    if (value.isNull()) {
-      return null;
-    }
     switch (type.typeId()) {
       case LONG:
         return value.asLong();
       case INTEGER:
         return value.asInt();
-      case BOOLEAN:
-        return value.asBoolean();
-      case FLOAT:
-        return (float) value.asDouble();
-      case DOUBLE:
-        return value.asDouble();
-      case DATE:
-        return java.time.LocalDate.parse(value.asText());
-      case TIME:
-        return java.time.LocalTime.parse(value.asText());
-      case TIMESTAMP:
-        return ((Types.TimestampType) type).shouldAdjustToUTC()
-            ? java.time.OffsetDateTime.parse(value.asText())
-            : java.time.LocalDateTime.parse(value.asText());
-      case UUID:
-        return UUID.fromString(value.asText());
-      case FIXED:
-        return java.util.HexFormat.of().parseHex(value.asText());
-      case BINARY:
-        return ByteBuffer.wrap(java.util.HexFormat.of().parseHex(value.asText()));
-      case STRUCT:
-        return record(new Schema(type.asStructType().fields()), value);
-      case LIST:
-        List<Object> items = new java.util.ArrayList<>();
-        value.forEach(item -> items.add(value(type.asListType().elementType(), item)));
-        return items;
-      case MAP:
-        Map<String, Object> entries = new java.util.LinkedHashMap<>();
-        value
-            .fields()
-            .forEachRemaining(
-                e -> entries.put(e.getKey(), value(type.asMapType().valueType(), e.getValue())));
-        return entries;
       case DECIMAL:
         return new java.math.BigDecimal(value.asText());
       case VARIANT:
