@@ -176,3 +176,16 @@ def test_a_nested_column_orders_by_what_is_in_it():
         sorter.add(rows(2, 10))
         sorter.add(missing)
         assert [row["key"] for batch in sorter.rows() for row in batch.to_pylist()] == [0, 1, 10, 2]
+
+
+def test_bytes_of_zero_end_no_text_early():
+    """Downwards, and before another field, a text that goes on with a zero byte is still the greater one."""
+    texts = [None, "", "\x00", "\x00\x00", "a", "a\x00", "a\x00b", "a\x01", "ab"]
+    made = [{"key": key, "sort key": text} for text in texts for key in (-1, 1)]
+    batch = pa.RecordBatch.from_pylist(made, schema=ARROW)
+    fields = order((2, "identity"), (1, "identity"))["fields"]
+    for direction in ("asc", "desc"):
+        wanted = {"order-id": 1, "fields": [{**fields[0], "direction": direction}, fields[1]]}
+        keys = Ordering(wanted, SCHEMA).keys(batch).to_pylist()
+        found = [made[n]["sort key"] for n in sorted(range(len(made)), key=keys.__getitem__)][::2]
+        assert found == (texts if direction == "asc" else [None, *texts[:0:-1]])
