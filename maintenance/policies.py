@@ -256,6 +256,8 @@ def _compaction(values: JsonObject, common: dict[str, Any]) -> CompactionPolicy:
         strategy=str(values["strategy"]),
         min_input_files=int(values["minInputFiles"]),
         min_file_age_seconds=int(values["minFileAgeSeconds"]),
+        delete_file_threshold=int(values["deleteFileThreshold"]),
+        delete_ratio=float(values["deleteRatio"]),
         max_bytes_per_run=values.get("maxBytesPerRun"),
         trigger_file_count=int(values["triggerFileCount"]),
         trigger_bytes=values.get("triggerBytes"),

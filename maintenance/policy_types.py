@@ -42,6 +42,10 @@ class CompactionPolicy(InForce):
     """As the policy says it; what it comes to depends on the table."""
     min_input_files: int
     min_file_age_seconds: int
+    delete_file_threshold: int = 100
+    """Delete files that apply to a data file, from which it is rewritten for their sake."""
+    delete_ratio: float = 0.3
+    """Share of a data file's rows that is probably deleted, from which it is rewritten for its sake."""
     max_bytes_per_run: int | None = None
     """Input of one run; None: what the installation allows."""
     trigger_file_count: int

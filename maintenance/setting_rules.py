@@ -75,6 +75,14 @@ def _truth(name: str, value: object) -> bool:
     return value
 
 
+def _ratio(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Invalid(f"setting {name} is {_shown(value)}: it must be a number")
+    if not 0 < value <= 1:
+        raise Invalid(f"setting {name} is {_shown(value)}: it must be above 0 and at most 1")
+    return value
+
+
 def _strategy(name: str, value: object) -> str:
     if value not in _STRATEGIES:
         raise Invalid(f"setting {name} is {_shown(value)}: it must be one of {', '.join(_STRATEGIES)}")
@@ -124,6 +132,8 @@ SETTINGS: Final[Mapping[str, Mapping[str, Rule]]] = {
         "tiers": Rule(check=_tiers, bounds=f"1 to {_MAX_TIERS} pairs of belowBytes and targetBytes"),
         "minInputFiles": whole(2, 10_000, 5),
         "minFileAgeSeconds": whole(0, 30 * DAY_S, 0),
+        "deleteFileThreshold": whole(1, 1_000_000, 100),
+        "deleteRatio": Rule(check=_ratio, bounds="above 0, at most 1", default=0.3),
         "maxBytesPerRun": whole(MIB, _MAX_LONG),
         "triggerFileCount": whole(1, 1_000_000, 10),
         "triggerBytes": whole(MIB, _MAX_LONG),

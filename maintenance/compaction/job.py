@@ -84,6 +84,9 @@ def _report(planned: CompactionPlan, progress: Progress, policy: CompactionPolic
         "filesWritten": progress.files_out,
         "bytesRead": progress.bytes_in,
         "bytesWritten": progress.bytes_out,
+        "rowsRead": progress.rows_in,
+        "rowsDeleted": progress.rows_deleted,
+        "deleteFilesRemoved": progress.delete_files_removed,
     }
     if progress.data_files_after is not None:
         figures["dataFilesAfter"] = progress.data_files_after
@@ -105,6 +108,10 @@ def _outcome(planned: CompactionPlan, progress: Progress) -> tuple[Outcome, str,
         )
         return Outcome.CONFLICT, reason, _AFTER_CONFLICT_MS
     told = [f"{progress.files_in} files became {progress.files_out} in {progress.commits} commits"]
+    if progress.rows_deleted:
+        told.append(f"{progress.rows_deleted} deleted rows were left out")
+    if progress.delete_files_removed:
+        told.append(f"{progress.delete_files_removed} delete files are gone")
     if progress.conflicts:
         told.append(f"{progress.conflicts} groups lost to concurrent changes")
     if planned.remaining_groups:

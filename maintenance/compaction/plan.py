@@ -3,15 +3,16 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
+from maintenance.compaction.delete_burden import burdens, why_not_applied
 from maintenance.compaction.layout import Layout, layout_of
 from maintenance.compaction.plan_types import CompactionPlan, Nothing, PlannedFile, PlannedGroup, encode_value
 from maintenance.compaction.tiers import BinReason, pack, tier_of, worth
-from maintenance.policies import CompactionPolicy
+from maintenance.policies import CompactionPolicy, Tier
 from maintenance.ports import JobSettings
 from table_format.jsontypes import JsonObject
-from table_format.manifest.entries import ManifestEntry, Partition
+from table_format.manifest.entries import Partition
 from table_format.metadata.document import TableMetadata
 from table_format.scan.partitions import partition_key
 from table_format.scan.plan import FileTask, SnapshotFiles
@@ -19,6 +20,8 @@ from table_format.schema.types import fields_by_id
 
 _KNOWN_TRANSFORMS = ("identity", "year", "month", "day", "hour", "void")
 _KNOWN_PARAMETRIC = ("bucket[", "truncate[")
+_DELETES = "deletes"
+"""Why a group is rewritten that is not worth merging."""
 
 
 def plan(
@@ -28,7 +31,7 @@ def plan(
     settings: JobSettings,
     now_ms: int,
 ) -> CompactionPlan | Nothing:
-    """The groups to rewrite, those with most files first, or why there are none."""
+    """The groups to rewrite, those with most files and deletes first, or why there are none."""
     if metadata.format_version > 2:
         return Nothing(
             reason=f"format version {metadata.format_version}: rewriting would lose row lineage, not supported yet",
@@ -40,9 +43,8 @@ def plan(
     layout = layout_of(metadata, policy.strategy)
     partitions = _candidates(files.tasks, metadata, policy, layout, now_ms, left)
     groups: list[PlannedGroup] = []
-    for (spec_id, _), (partition, candidates) in partitions.items():
-        groups += _groups(spec_id, partition, candidates, policy, left)
-        groups += _to_sort(spec_id, partition, candidates, policy)
+    for (spec_id, _), part in partitions.items():
+        groups += _groups(spec_id, part, policy, left)
     if not groups:
         return Nothing(
             reason=_why_nothing(left, policy),
@@ -61,7 +63,17 @@ def plan(
     )
 
 
-_Candidates = dict[tuple[int, object], tuple[Partition, list[PlannedFile]]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """The files of one spec and partition that may be rewritten."""
+
+    partition: Partition
+    files: list[PlannedFile] = field(default_factory=list)
+    heavy: set[str] = field(default_factory=set)
+    """Those to be rewritten for their deletes alone."""
+
+
+_Candidates = dict[tuple[int, object], _Part]
 
 
 def _candidates(
@@ -77,9 +89,11 @@ def _candidates(
     written = {snapshot["snapshot-id"]: int(snapshot["timestamp-ms"]) for snapshot in metadata.snapshots}
     youngest = now_ms - policy.min_file_age_seconds * 1000
     found: _Candidates = {}
+    weights = burdens(tasks)
     for task in tasks:
         entry = task.entry
-        reason = _why_not(task, known_specs, policy, layout)
+        heavy = weights.heavy(task, policy)
+        reason = _why_not(task, known_specs, policy, layout, heavy=heavy)
         if (
             reason is None
             and policy.min_file_age_seconds
@@ -91,28 +105,37 @@ def _candidates(
             continue
         file = entry.data_file
         key = (file.spec_id, partition_key(file.partition))
-        found.setdefault(key, (file.partition, []))[1].append(_planned(entry))
+        part = found.setdefault(key, _Part(partition=file.partition))
+        part.files.append(_planned(task))
+        if heavy:
+            part.heavy.add(file.file_path)
     return found
 
 
 def _why_not_spec(spec: JsonObject, columns: Mapping[int, object]) -> str | None:
-    for field in spec["fields"]:
-        transform = str(field["transform"])
+    for part in spec["fields"]:
+        transform = str(part["transform"])
         if transform not in _KNOWN_TRANSFORMS and not transform.startswith(_KNOWN_PARAMETRIC):
             return "partition transform unknown here"
-        if field.get("source-id") not in columns:
+        if part.get("source-id") not in columns:
             return "partition column was dropped"
     return None
 
 
 def _why_not(
-    task: FileTask, known_specs: Mapping[int, str | None], policy: CompactionPolicy, layout: Layout
+    task: FileTask,
+    known_specs: Mapping[int, str | None],
+    policy: CompactionPolicy,
+    layout: Layout,
+    *,
+    heavy: bool,
 ) -> str | None:
     file = task.entry.data_file
-    if tier_of(file.file_size_in_bytes, policy.tiers) is None and not layout.unsorted(file):
-        return "large enough"
-    if task.deletes:
-        return "row-level deletes apply to it"
+    wanted = heavy or layout.unsorted(file)
+    if tier_of(file.file_size_in_bytes, policy.tiers) is None and not wanted:
+        return "large enough, with few deletes" if task.deletes else "large enough"
+    if (doubt := why_not_applied(task)) is not None:
+        return doubt
     if file.file_format.upper() != "PARQUET":
         return f"format {file.file_format}"
     if file.key_metadata is not None:
@@ -120,66 +143,55 @@ def _why_not(
     return known_specs.get(file.spec_id, "partition spec unknown")
 
 
-def _planned(entry: ManifestEntry) -> PlannedFile:
-    file = entry.data_file
+def _planned(task: FileTask) -> PlannedFile:
+    file = task.entry.data_file
     return PlannedFile(
         path=file.file_path,
         size=file.file_size_in_bytes,
         records=file.record_count,
-        sequence_number=entry.sequence_number or 0,
+        sequence_number=task.entry.sequence_number or 0,
+        delete_files=len(task.deletes),
     )
 
 
-def _groups(
-    spec_id: int,
-    partition: Partition,
-    files: list[PlannedFile],
-    policy: CompactionPolicy,
-    left: Counter[str],
-) -> list[PlannedGroup]:
+def _groups(spec_id: int, part: _Part, policy: CompactionPolicy, left: Counter[str]) -> list[PlannedGroup]:
     groups = []
-    for candidate in pack(files, policy.tiers):
-        reason = worth(candidate, policy.min_input_files)
-        if reason is None:
-            alone = len(candidate.files) == 1
-            left["alone in its bin" if alone else "too little to merge yet"] += len(candidate.files)
-            continue
+
+    def group(tier: Tier, reason: str, inputs: Sequence[PlannedFile]) -> None:
         groups.append(
             PlannedGroup(
                 spec_id=spec_id,
-                partition=partition,
-                below_bytes=candidate.tier.below_bytes,
-                target_bytes=candidate.tier.target_bytes,
-                reason=str(reason),
-                inputs=candidate.files,
+                partition=part.partition,
+                below_bytes=tier.below_bytes,
+                target_bytes=tier.target_bytes,
+                reason=reason,
+                inputs=tuple(inputs),
             )
         )
+
+    for candidate in pack(part.files, policy.tiers):
+        worthy = worth(candidate, policy.min_input_files)
+        if worthy is not None:
+            group(candidate.tier, str(worthy), candidate.files)
+            continue
+        heavy = [file for file in candidate.files if file.path in part.heavy]
+        if heavy:
+            group(candidate.tier, _DELETES, heavy)
+        if others := len(candidate.files) - len(heavy):
+            left["alone in its bin" if len(candidate.files) == 1 else "too little to merge yet"] += others
+    for file in part.files:
+        if tier_of(file.size, policy.tiers) is None:
+            # Large enough: it is a candidate for its deletes, or else because it is not sorted.
+            reason = _DELETES if file.path in part.heavy else str(BinReason.UNSORTED)
+            group(policy.tiers[-1], reason, [file])
     return groups
-
-
-def _to_sort(
-    spec_id: int, partition: Partition, files: Sequence[PlannedFile], policy: CompactionPolicy
-) -> list[PlannedGroup]:
-    """A group per file that is large enough, and a candidate because it is not sorted."""
-    last = policy.tiers[-1]
-    return [
-        PlannedGroup(
-            spec_id=spec_id,
-            partition=partition,
-            below_bytes=last.below_bytes,
-            target_bytes=last.target_bytes,
-            reason=str(BinReason.UNSORTED),
-            inputs=(file,),
-        )
-        for file in files
-        if tier_of(file.size, policy.tiers) is None
-    ]
 
 
 def _rank(group: PlannedGroup) -> tuple[int, int, str, int, str]:
     first = group.inputs[0]
     partition = json.dumps([encode_value(value) for value in group.partition])
-    return (-len(group.inputs), group.spec_id, partition, first.sequence_number, first.path)
+    relieved = sum(1 + file.delete_files for file in group.inputs)
+    return (-relieved, group.spec_id, partition, first.sequence_number, first.path)
 
 
 def _within_limits(

@@ -20,6 +20,8 @@ class PlannedFile:
     size: int
     records: int
     sequence_number: int
+    delete_files: int = 0
+    """Delete files that apply to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +45,7 @@ class PlannedGroup:
 
     @property
     def records(self) -> int:
-        """Input rows; the output must have as many."""
+        """Input rows; the output must have as many, less those that deletes take away."""
         return sum(file.records for file in self.inputs)
 
     def to_json(self) -> JsonObject:
@@ -56,7 +58,7 @@ class PlannedGroup:
             "reason": self.reason,
             "strategy": self.strategy.value,
             "sort-order-id": self.order_id,
-            "inputs": [[f.path, f.size, f.records, f.sequence_number] for f in self.inputs],
+            "inputs": [[f.path, f.size, f.records, f.sequence_number, f.delete_files] for f in self.inputs],
         }
 
     @classmethod
@@ -71,8 +73,10 @@ class PlannedGroup:
             strategy=Strategy(document.get("strategy", Strategy.BINPACK)),
             order_id=document.get("sort-order-id"),
             inputs=tuple(
-                PlannedFile(path=path, size=size, records=records, sequence_number=sequence)
-                for path, size, records, sequence in document["inputs"]
+                PlannedFile(
+                    path=path, size=size, records=records, sequence_number=sequence, delete_files=deletes
+                )
+                for path, size, records, sequence, deletes in document["inputs"]
             ),
         )
 

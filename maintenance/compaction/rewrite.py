@@ -2,11 +2,12 @@
 
 Decides nothing and commits nothing. Memory is bounded by a batch and an open row group (sorted: and what a `Sorter`
 holds), however large the group is.
-The invariant: as many rows come out as went in, by the manifests, by the batches and by the written file's footer.
+The invariant: as many rows come out as went in, less those that deletes took away, by the manifests, by the batches
+and by the written file's footer.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -20,9 +21,9 @@ from table_format.clock import Ids
 from table_format.errors import Internal
 from table_format.ident import join
 from table_format.io.store import ObjectStore
-from table_format.manifest.entries import DataFile
+from table_format.manifest.entries import Content, DataFile
 from table_format.metadata.document import TableMetadata
-from table_format.scan.deletes import read_task
+from table_format.scan.deletes import DeleteCache, Tally, read_task
 from table_format.scan.plan import FileTask
 from table_format.schema.conform import conform
 from table_format.write.files import FileOptions
@@ -43,6 +44,8 @@ class Rewritten:
     group: PlannedGroup
     inputs: tuple[FileTask, ...]
     outputs: tuple[DataFile, ...]
+    deleted: int = 0
+    """Rows that deletes took away."""
 
     @property
     def size(self) -> int:
@@ -64,14 +67,16 @@ class Place:
     """Every path that writing may have left an object at, also when it failed."""
     go_on: Callable[[], None]
     """Asked between two batches of rows; raises `Stopped` when the job is to end."""
+    deletes: DeleteCache = field(default_factory=DeleteCache)
+    """Delete files that several inputs share."""
 
 
 def execute(group: PlannedGroup, tasks: Mapping[str, FileTask], place: Place) -> Rewritten:
     """Write the group's output.
 
     Raises:
-        Internal: rows out are not rows in; nothing may be committed.
-        NoSuchFile: an input is gone.
+        Internal: rows out are not rows in less deleted ones; nothing may be committed.
+        NoSuchFile: an input or a delete file is gone.
         Stopped: the job is to end; what was written may go.
     """
     inputs = tuple(tasks[file.path] for file in group.inputs)
@@ -96,21 +101,23 @@ def execute(group: PlannedGroup, tasks: Mapping[str, FileTask], place: Place) ->
     finally:
         if not closed:
             writer.abort()
-    rows = count.rows
-    check_rows(group, rows, outputs, place.store)
-    return Rewritten(group=group, inputs=inputs, outputs=outputs)
+    _check_tally(group, inputs, count.tally)
+    deleted = count.tally.deleted
+    check_rows(group, count.rows, outputs, place.store, deleted=deleted)
+    return Rewritten(group=group, inputs=inputs, outputs=outputs, deleted=deleted)
 
 
 @dataclass(slots=True)
 class _Count:
     rows: int = 0
+    tally: Tally = field(default_factory=Tally)
 
 
 def _read(
     inputs: Sequence[FileTask], options: FileOptions, place: Place, count: _Count
 ) -> Iterator[pa.RecordBatch]:
     for task in inputs:
-        for batch in read_task(place.store, task, place.metadata):
+        for batch in read_task(place.store, task, place.metadata, cache=place.deletes, tally=count.tally):
             place.go_on()
             count.rows += batch.num_rows
             yield conform(batch, options.arrow)
@@ -147,24 +154,54 @@ def _next_path(group: PlannedGroup, place: Place) -> str:
     return path
 
 
+def _check_tally(group: PlannedGroup, inputs: tuple[FileTask, ...], tally: Tally) -> None:
+    """Make sure that no more rows are taken for deleted than the delete files can delete, by their manifests.
+
+    Two files may delete the same row, and positions may lie beyond others' reach: fewer rows are no fault.
+
+    Raises:
+        Internal: more are.
+    """
+    files = {
+        (entry.data_file.file_path, entry.data_file.content_offset): entry.data_file
+        for task in inputs
+        for entry in task.deletes
+    }
+    # A key may stand in many rows, so that only positions can be counted.
+    by_keys = any(file.content is Content.EQUALITY_DELETES for file in files.values())
+    most = tally.rows if by_keys else sum(file.record_count for file in files.values())
+    if tally.rows != group.records or tally.deleted > most:
+        raise Internal(
+            f"compaction of {len(group.inputs)} files, first {group.inputs[0].path}: by the manifests {group.records} "
+            f"rows of which at most {most} are deleted, read {tally.rows} and {tally.deleted}; nothing of it is "
+            "committed and the inputs stay"
+        )
+
+
 def check_rows(
-    group: PlannedGroup, rows_read: int, outputs: tuple[DataFile, ...], store: ObjectStore
+    group: PlannedGroup,
+    rows_read: int,
+    outputs: tuple[DataFile, ...],
+    store: ObjectStore,
+    *,
+    deleted: int = 0,
 ) -> None:
-    """Make sure that the outputs hold exactly as many rows as the inputs, in fewer files or one that is sorted now.
+    """Make sure that the outputs hold the inputs' rows less deleted ones: in fewer files, free of deletes, or sorted.
 
     Raises:
         Internal: they do not.
     """
-    expected = group.records
+    expected = group.records - deleted
     declared = sum(file.record_count for file in outputs)
     written = sum(_rows_in(store, file.file_path) for file in outputs)
     if not expected == rows_read == declared == written:
         raise Internal(
-            f"compaction of {len(group.inputs)} files, first {group.inputs[0].path}: by the manifests {expected} rows, "
-            f"read {rows_read}, written {written}; nothing of it is committed and the inputs stay"
+            f"compaction of {len(group.inputs)} files, first {group.inputs[0].path}: by the manifests {group.records} "
+            f"rows, of which {deleted} are deleted, read {rows_read}, written {written}; nothing of it is committed "
+            "and the inputs stay"
         )
-    for_order = group.reason == BinReason.UNSORTED
-    if len(outputs) >= len(group.inputs) + for_order:
+    gain = group.reason == BinReason.UNSORTED or any(file.delete_files for file in group.inputs)
+    if len(outputs) >= len(group.inputs) + gain:
         raise Internal(f"compaction of {len(group.inputs)} files made {len(outputs)}: it would never end")
 
 

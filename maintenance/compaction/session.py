@@ -34,6 +34,7 @@ from table_format.ident import TableIdent
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.scan.plan import FileTask
+from table_format.schema.types import fields_by_id
 
 _log = structlog.get_logger(__name__)
 
@@ -52,6 +53,9 @@ class Progress:
     files_out: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    rows_in: int = 0
+    rows_deleted: int = 0
+    delete_files_removed: int = 0
     conflicts: int = 0
     data_files_after: int | None = None
     lease_lost: bool = False
@@ -164,7 +168,8 @@ class Session:
         self.progress.why_stopped = self._ctx.stopped or LEASE_LOST
 
     def _commit(self, plan: CompactionPlan, batch: Sequence[Rewritten]) -> None:
-        groups = [_rewrite_group(done, plan) for done in batch]
+        columns = frozenset(fields_by_id(self._table.metadata.schema()))
+        groups = [_rewrite_group(done, plan, columns) for done in batch]
         dropped_by_snapshot: dict[int, list[RewriteGroup]] = {}
 
         def build(table: LoadedTable) -> Change | None:
@@ -201,7 +206,7 @@ class Session:
             )
             committed = _committed(batch, groups, result.snapshot_id, dropped_by_snapshot)
             in_doubt = catalog.in_doubt or (result.applied and not committed)
-            self._count(committed, result.table)
+            self._count(committed, result.table, result.snapshot_id)
         except _CERTAINLY_REFUSED as error:
             in_doubt = catalog.in_doubt
             if not isinstance(error, CommitFailed):
@@ -231,8 +236,13 @@ class Session:
         self.progress.left_behind += [failure.path for failure in failures]
         self._place.opened.difference_update(doomed)
 
-    def _count(self, committed: Sequence[Rewritten], table: LoadedTable) -> None:
+    def _count(self, committed: Sequence[Rewritten], table: LoadedTable, snapshot_id: int | None) -> None:
         progress = self.progress
+        progress.rows_in += sum(done.group.records for done in committed)
+        progress.rows_deleted += sum(done.deleted for done in committed)
+        ours = table.metadata.snapshot(snapshot_id) or {}
+        removed = ours.get("summary", {}).get("removed-delete-files", "")
+        progress.delete_files_removed += int(removed) if committed and removed.isdecimal() else 0
         progress.groups += len(committed)
         progress.commits += 1 if committed else 0
         progress.files_in += sum(len(done.inputs) for done in committed)
@@ -244,12 +254,14 @@ class Session:
         progress.data_files_after = int(total) if total.isdecimal() else None
 
 
-def _rewrite_group(done: Rewritten, plan: CompactionPlan) -> RewriteGroup:
+def _rewrite_group(done: Rewritten, plan: CompactionPlan, columns: frozenset[int]) -> RewriteGroup:
     return RewriteGroup(
         inputs=[task.entry for task in done.inputs],
         outputs=list(done.outputs),
         base_snapshot_id=plan.snapshot_id,
         base_sequence_number=plan.sequence_number,
+        deletes=[entry for task in done.inputs for entry in task.deletes],
+        columns=columns,
     )
 
 

@@ -22,6 +22,7 @@ from table_format.manifest.entries import DataFile, ManifestContent, ManifestEnt
 from table_format.metadata.document import TableMetadata
 from table_format.scan.index import sequence_of
 from table_format.scan.plan import ancestor_ids, is_ancestor
+from table_format.schema.types import fields_by_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,10 @@ class RewriteGroup:
     outputs: list[DataFile]
     base_snapshot_id: int
     base_sequence_number: int
+    deletes: Sequence[ManifestEntry] = ()
+    """The deletes that were applied when the inputs were read."""
+    columns: frozenset[int] | None = None
+    """Ids of the fields that the outputs were written with; None: those of the table's schema at the commit."""
 
 
 def rewrite(
@@ -109,8 +114,28 @@ def _still_holds(tree: HeadTree, group: RewriteGroup) -> bool:
             return False
     if any(file.file_path in tree.data for file in group.outputs):
         return False
+    if not tree.delete_keys.issuperset(file_key(entry.data_file) for entry in group.deletes):
+        # While its data file is live, a delete goes only if its rows shall return or another file tells them.
+        return False
+    if _equality_would_miss(tree, group):
+        return False
     return _descends(tree, group) and not any(
         tree.new_position_deletes(entry, group.base_sequence_number) for entry in group.inputs
+    )
+
+
+def _equality_would_miss(tree: HeadTree, group: RewriteGroup) -> bool:
+    """Whether an equality delete that reached the inputs after they were read would not find its rows in the outputs.
+
+    One of an age at which outputs are out of its reach, though it was not applied (the sequence rule does not let
+    writers make such a one anew); or one by a column that the outputs lack, as it was dropped from the schema.
+    """
+    columns = group.columns if group.columns is not None else frozenset(fields_by_id(tree.metadata.schema()))
+    late = tree.equality_deletes_reaching(group.inputs[0].data_file, group.base_sequence_number)
+    return any(
+        sequence_of(delete) <= group.base_sequence_number
+        or not columns.issuperset(delete.data_file.equality_ids or ())
+        for delete in late
     )
 
 

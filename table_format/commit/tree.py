@@ -66,12 +66,14 @@ class HeadTree:
         cache.manifests.keep_only(self.manifests)
         self.data: dict[str, list[ManifestEntry]] = {}
         self.deletes: list[ManifestEntry] = []
+        self._unpartitioned = unpartitioned_specs(metadata)
         for manifest in self.manifests:
             for entry in self.live(manifest):
                 if manifest.content is ManifestContent.DATA:
                     self.data.setdefault(entry.data_file.file_path, []).append(entry)
                 else:
                     self.deletes.append(entry)
+        self.delete_keys = {file_key(entry.data_file) for entry in self.deletes}
 
     def live(self, manifest: ManifestFile) -> list[ManifestEntry]:
         """The entries of one manifest that are not marked deleted."""
@@ -86,6 +88,17 @@ class HeadTree:
             if delete.data_file.content is Content.POSITION_DELETES
             and (delete.file_sequence_number or 0) > base_sequence_number
         )
+
+    def equality_deletes_reaching(self, file: DataFile, base_sequence_number: int) -> list[ManifestEntry]:
+        """The equality deletes for this data file's partition that arrived after the base snapshot."""
+        scope = scope_of(file)
+        return [
+            delete
+            for delete in self.deletes
+            if delete.data_file.content is Content.EQUALITY_DELETES
+            and (delete.file_sequence_number or 0) > base_sequence_number
+            and (delete.data_file.spec_id in self._unpartitioned or scope_of(delete.data_file) == scope)
+        ]
 
     def _names(self, file: DataFile, path: str) -> bool:
         """Whether a position delete is about the data file, under whatever partition it is filed."""
@@ -105,9 +118,7 @@ class NextTree:
         """`outputs` with their data sequence numbers; `touched` are the partitions rewritten."""
         self._tree = tree
         self._touched = touched
-        self._unpartitioned = {
-            spec["spec-id"] for spec in tree.metadata.partition_specs if is_unpartitioned(spec)
-        }
+        self._unpartitioned = unpartitioned_specs(tree.metadata)
         self.counts = FileCounts()
         self._oldest: dict[Scope, int] = {}
         self._oldest_of_all: int | None = None
@@ -169,6 +180,11 @@ class NextTree:
     def _out_of_reach(self, path: str, sequence: int) -> bool:
         known = self._sequences.get(path)
         return known is None or known > sequence
+
+
+def unpartitioned_specs(metadata: TableMetadata) -> set[int]:
+    """The ids of the specs whose equality deletes reach every partition."""
+    return {spec["spec-id"] for spec in metadata.partition_specs if is_unpartitioned(spec)}
 
 
 def _oldest(known: int | None, sequence: int) -> int:

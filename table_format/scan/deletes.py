@@ -126,6 +126,16 @@ class DeleteCache:
         return value
 
 
+@dataclass(slots=True)
+class Tally:
+    """What was read of some data files so far."""
+
+    rows: int = 0
+    """Rows in the files, deleted or not."""
+    deleted: int = 0
+    """Rows that deletes took away."""
+
+
 def read_task(
     store: ObjectStore,
     task: FileTask,
@@ -134,11 +144,12 @@ def read_task(
     batch_rows: int = BATCH_ROWS,
     cache: DeleteCache | None = None,
     lineage: bool = False,
+    tally: Tally | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a data file that its deletes leave, in file order, in the table's current columns.
 
     Give tasks that share delete files the same `cache`. With `lineage` the columns of `LINEAGE_FIELDS` follow: what
-    a rewrite of a table of format version 3 must carry over.
+    a rewrite of a table of format version 3 must carry over. A `tally` is added to with each batch.
 
     Raises:
         Invalid: a file cannot be read, or has another number of rows than its manifest says.
@@ -157,6 +168,9 @@ def read_task(
         for batch in source.batches(positions, batch_rows):
             rows = row_count(batch)
             keep = deletes.keep(rows_read, rows, keys, batch)
+            if tally is not None:
+                tally.rows += rows
+                tally.deleted += rows - int(np.count_nonzero(keep))
             projected = columns.apply(batch)
             if lines:
                 projected = _with_columns(projected, lines.columns(rows_read, rows, batch))

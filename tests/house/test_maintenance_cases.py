@@ -57,19 +57,15 @@ ROWS = {
     "E8": "deleted rows and delete files are not compared",
 }
 
-_DELETES = "compaction leaves files with row-level deletes alone until it applies them"
 _V3 = "compaction leaves tables of format v3 alone until it keeps row lineage"
 
 WITH_THE_ENGINES_TO_COME = {
     "A8": "renames beside purges, with the rest of the life of tables",
-    "C8": "rewrites under transformed partitions, with re-partitioning",
     "C14": _V3,
     "C15": _V3,
     "C18": _V3,
-    "D7": _DELETES,
     "E4": "manifests are not rewritten yet",
     "E5": "nothing tells ingest that compaction falls behind",
-    "E8": _DELETES,
 }
 """Rows that wait for parts of maintenance that are not built yet."""
 

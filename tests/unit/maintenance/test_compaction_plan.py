@@ -9,7 +9,7 @@ import pytest
 from maintenance.compaction.plan import plan
 from maintenance.compaction.plan_types import CompactionPlan, Nothing, PlannedFile, PlannedGroup
 from maintenance.compaction.tiers import BinReason, pack, worth
-from maintenance.policies import CompactionPolicy, Tier
+from maintenance.policies import CompactionPolicy, Tier, validate
 from maintenance.ports import JobSettings
 from table_format.errors import Invalid
 from table_format.manifest.entries import Content, DataFile, ManifestEntry, Status
@@ -169,11 +169,95 @@ def test_packing_passes_over_files_that_are_large_enough():
     assert pack([large], [SMALL]) == []
 
 
-def test_a_file_with_row_level_deletes_is_left_alone():
-    delete = task("d", 1, content=Content.POSITION_DELETES).entry
-    result = planned(task("a", 20, deletes=[delete]), task("b", 20), task("c", 20))
+def delete(path, records=1, *, sequence=9, **changes):
+    values = {"content": Content.POSITION_DELETES, "record_count": records, **changes}
+    return task(path, 1, sequence=sequence, **values).entry
+
+
+def test_files_with_deletes_are_merged_like_others():
+    result = planned(task("a", 20, deletes=[delete("d")]), task("b", 20), task("c", 3))
+    assert paths(result) == [["a", "b", "c"]]
+    assert [file.delete_files for file in result.groups[0].inputs] == [1, 0, 0]
+    assert result.groups[0].reason == "leaves-tier"
+
+
+def test_what_is_not_worth_merging_is_rewritten_for_its_deletes():
+    """Three of ten rows deleted: the default ratio; two of ten is less."""
+    heavy = task("a", 20, deletes=[delete("d", 3)])
+    assert paths(planned(heavy, task("b", 5))) == [["a"]]
+    assert planned(heavy, task("b", 5)).left_alone == {"too little to merge yet": 1}
+    assert planned(heavy).groups[0].reason == "deletes"
+    light = planned(task("a", 20, deletes=[delete("d", 2)]), task("b", 5))
+    assert (type(light), light.left_alone) == (Nothing, {"too little to merge yet": 2})
+
+
+def test_delete_heavy_files_of_one_bin_become_one_file():
+    heavy = [task(n, 5, deletes=[delete(f"d{n}", 5)]) for n in "ab"]
+    assert paths(planned(*heavy, task("c", 5))) == [["a", "b"]]
+
+
+def test_large_files_are_rewritten_for_their_deletes_each_alone():
+    large = [task(n, 600, deletes=[delete(f"d{n}", 5)]) for n in "ab"]
+    result = planned(*large, task("c", 600, deletes=[delete("few")]), task("e", 600))
+    assert paths(result) == [["a"], ["b"]]
+    assert result.left_alone == {"large enough": 1, "large enough, with few deletes": 1}
+
+
+def test_many_delete_files_are_heavy_however_few_rows_they_delete():
+    few = [delete(f"d{n}", 0) for n in range(3)]
+    assert isinstance(planned(task("a", 600, deletes=few), delete_file_threshold=4), Nothing)
+    assert paths(planned(task("a", 600, deletes=few), delete_file_threshold=3)) == [["a"]]
+
+
+def test_what_reaches_several_files_is_spread_over_their_rows():
+    keys = delete("d", 6, content=Content.EQUALITY_DELETES)
+    tasks = [task(n, 600, deletes=[keys]) for n in "ab"]
+    assert isinstance(planned(*tasks, delete_ratio=0.31), Nothing)
+    assert paths(planned(*tasks, delete_ratio=0.3)) == [["a"], ["b"]]
+
+
+def test_a_file_without_rows_is_not_heavy_by_ratio():
+    assert isinstance(planned(task("a", 600, record_count=0, deletes=[delete("d", 5)])), Nothing)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"file_format": "AVRO"}, "a delete file of it has format AVRO"),
+        ({"file_format": "puffin"}, "a delete file of it has format PUFFIN"),
+        ({"key_metadata": b"k"}, "a delete file of it is encrypted"),
+        (
+            {"spec_id": 1, "partition": (1,)},
+            "a position delete that names it is filed under another partition",
+        ),
+        (
+            {"content": Content.EQUALITY_DELETES, "record_count": 10_000_001},
+            "more than 10000000 keys are deleted of it by equality",
+        ),
+    ],
+)
+def test_files_whose_deletes_cannot_be_applied_are_left_alone_with_the_reason(changes, reason):
+    bad = task("d", 1, **{"content": Content.POSITION_DELETES, **changes}).entry
+    result = planned(task("a", 20, deletes=[bad]), task("b", 20), task("c", 20))
     assert paths(result) == [["b", "c"]]
-    assert result.left_alone == {"row-level deletes apply to it": 1}
+    assert result.left_alone == {reason: 1}
+
+
+@pytest.mark.parametrize("value", [0, -0.1, 1.01, True, "0.3", float("nan")])
+def test_a_ratio_that_makes_no_sense_is_refused(value):
+    with pytest.raises(Invalid, match="setting deleteRatio is"):
+        validate(
+            "icebergCompaction",
+            {"status": "enabled", "settings": {"deleteRatio": value}},
+            allow_unsafe=True,
+        )
+
+
+def test_most_files_and_deletes_first():
+    deletes = [delete(f"d{n}", spec_id=1, partition=(2,)) for n in range(3)]
+    burdened = task("x", 20, spec_id=1, partition=(2,), deletes=deletes)
+    tasks = [task(f"p{n}", 20, spec_id=1, partition=(1,)) for n in range(3)]
+    assert paths(planned(burdened, *tasks, delete_file_threshold=3)) == [["x"], ["p0", "p1", "p2"]]
 
 
 def test_maint_C11_lower_case_parquet_is_parquet():

@@ -5,14 +5,16 @@ from typing import Any
 
 import pytest
 
-from table_format.commit.change import MAIN
+from table_format.catalog import LoadedTable
+from table_format.commit.change import MAIN, Change
+from table_format.commit.producer import SnapshotProducer
 from table_format.commit.rewrite import RewriteGroup, rewrite
-from table_format.commit.summary import count, totals_of
+from table_format.commit.summary import Changes, Operation, count, totals_of
 from table_format.commit.tree import TreeCache
 from table_format.errors import Invalid, Unsupported
 from table_format.io.faults import Counting
 from table_format.io.memory import MemoryObjectStore
-from table_format.manifest.entries import ManifestContent, ManifestFile, Status
+from table_format.manifest.entries import ManifestContent, ManifestEntry, ManifestFile, Status
 from table_format.manifest.read import read_manifest
 from table_format.metadata.document import TableMetadata
 from table_format.scan.index import FILE_PATH_FIELD_ID
@@ -577,3 +579,58 @@ def test_partitioned_equality_delete_dies_with_its_partitions_old_files() -> Non
     lake.rewrite(lake.group([t for t in lake.tasks() if t.entry.data_file.partition == ("a",)]))
     assert totals(lake)["total-equality-deletes"] == "0"
     assert lake.rows() == [row(2, "b")]
+
+
+def test_group_whose_applied_delete_is_gone_is_dropped(lake: Lake) -> None:
+    """Whoever removed a delete of a live file wants its row back, or tells it by another file."""
+    file = lake.append_rows(row(1), row(2))
+    lake.row_delta([], [lake.position_file([(file.file_path, 0)])])
+    (task,) = lake.tasks()
+    group = replace(lake.group(), deletes=task.deletes)
+    assert attempt(lake, group) == (True, 0)
+    other = lake.position_file([(file.file_path, 1)])
+    lake.row_delta([], [other])
+    (delete,) = [d for d in lake.tasks()[0].deletes if d.data_file.file_path == other.file_path]
+    assert attempt(lake, replace(lake.group(), deletes=[delete])) == (True, 0)
+    absent = replace(delete, data_file=replace(delete.data_file, file_path="memory://warehouse/gone"))
+    assert attempt(lake, replace(lake.group(), deletes=[absent])) == (False, 1)
+
+
+def test_late_equality_delete_by_a_column_that_the_outputs_lack_drops_the_group() -> None:
+    lake = new_lake(spec=BY_NAME)
+    lake.append_rows(row(1), partition=("a",))
+    group = lake.group()
+    lake.row_delta([], [lake.equality_file([row(9)], [1], partition=("b",))])
+    assert attempt(lake, replace(group, columns=frozenset({2}))) == (True, 0)
+    lake.row_delta([], [lake.equality_file([row(9)], [1], partition=("a",))])
+    assert attempt(lake, replace(group, columns=frozenset({2}))) == (False, 1)
+    assert attempt(lake, replace(group, columns=frozenset({1, 2}))) == (True, 0)
+    assert attempt(lake, group) == (True, 0)
+
+
+def test_late_equality_delete_of_an_old_age_drops_the_group(lake: Lake) -> None:
+    """It reaches the inputs, was not applied, and would not reach the outputs."""
+    lake.append_rows(row(1), row(2))
+    lake.append_rows(row(3))
+    group = lake.group()
+    old = lake.equality_file([row(1)], [1])
+
+    def build(table: LoadedTable) -> Change:
+        with SnapshotProducer(lake.store, table, clock=lake.clock, ids=lake.ids) as producer:
+            entry = ManifestEntry(
+                status=Status.ADDED,
+                snapshot_id=producer.snapshot_id,
+                sequence_number=2,
+                file_sequence_number=None,
+                data_file=old,
+            )
+            new = producer.write_manifest([entry], 0, ManifestContent.DELETES)
+            changes = Changes()
+            changes.add(old)
+            listed = [new, *manifests_of(lake)]
+            return producer.finish(Operation.OVERWRITE, listed, changes, extra={})
+
+    lake.commit(build)
+    assert lake.rows() == [row(2), row(3)]
+    assert attempt(lake, group) == (False, 1)
+    assert attempt(lake, lake.group()) == (True, 0)
