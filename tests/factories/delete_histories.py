@@ -28,16 +28,17 @@ SCHEMA: JsonObject = {
     ],
 }
 NAMES = ("x", "y")
-Step = tuple[str, str, int]
 WRITES = ("append", "upsert", "equality", "position", "named", "evolve")
-writes: st.SearchStrategy[Step] = st.tuples(
-    st.sampled_from(WRITES), st.sampled_from(NAMES), st.integers(0, 7)
-)
-steps: st.SearchStrategy[list[Step | tuple[str, list[Step], int]]] = st.lists(
-    writes | st.tuples(st.just("compact"), st.lists(writes, max_size=2), st.integers(1, 3)),
-    min_size=3,
-    max_size=12,
-)
+
+
+def scripts(*kinds: str) -> st.SearchStrategy[list[Any]]:
+    """Writes of these kinds, and compactions during which others write."""
+    writes = st.tuples(st.sampled_from(kinds), st.sampled_from(NAMES), st.integers(0, 7))
+    compaction = st.tuples(st.just("compact"), st.lists(writes, max_size=2), st.integers(1, 3))
+    return st.lists(writes | compaction, min_size=3, max_size=12)
+
+
+steps = scripts(*WRITES)
 SMALL_TIERS = [{"belowBytes": 8192, "targetBytes": 16384}, {"belowBytes": 32768, "targetBytes": 65536}]
 
 
@@ -57,11 +58,14 @@ class History:
     """The rows of each snapshot."""
     changes: int = 0
     """Commits of writers."""
+    whole_keys: bool = False
+    """Whether equality deletes name the partition's column too, so that their reach by partition does not matter."""
 
     @classmethod
-    def of(cls, make: Callable[..., Lake], *, partitioned: bool) -> "History":
+    def of(cls, make: Callable[..., Lake], *, partitioned: bool, whole_keys: bool = False) -> "History":
         """A new table by name or without partitions."""
-        return cls(make(schema=SCHEMA, spec=BY_NAME if partitioned else None), partitioned)
+        lake = make(schema=SCHEMA, spec=BY_NAME if partitioned else None)
+        return cls(lake, partitioned, whole_keys=whole_keys)
 
     def play(self, step: Any) -> None:
         """One step: a write, or a compaction during which others write."""
@@ -112,10 +116,13 @@ class History:
         elif kind in ("upsert", "equality"):
             # Before it began to be partitioned, a table's deletes reach all names; later those of the partition.
             scoped = partition != ()
-            delete = lake.equality_file([{"id": key}], [1], partition=partition)
+            keys = [1, 2] if self.whole_keys else [1]
+            delete = lake.equality_file([{"id": key, "name": name}], keys, partition=partition)
             new = [(key, name, self.changes * 10)] if kind == "upsert" else []
             lake.row_delta([self._file(new, partition)] if new else [], [delete])
             old = self._reached_by_equality(name, scoped=scoped)
+            if self.whole_keys:
+                old = [row for row in old if row[1] == name]
             self.rows = [row for row in self.rows if row[0] != key or row not in old] + new
         elif kind in ("position", "named"):
             self._delete_position(kind, which)

@@ -45,6 +45,7 @@ public final class Driver {
     commands.put("rows", Tables::rows);
     commands.put("planScan", Scans::plan);
     commands.put("readTasks", Scans::read);
+    commands.put("readRows", Scans::rows);
     commands.put("planFiles", ServedScans::planFiles);
     return commands;
   }

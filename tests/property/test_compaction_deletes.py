@@ -23,7 +23,7 @@ def weight(lake):
     return sum(1 + len(task.deletes) for task in lake.tasks())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(partitioned=st.booleans(), script=steps)
 def test_no_row_is_lost_doubled_or_brought_back_and_it_ends(partitioned, script):
     history = new_history(partitioned)
