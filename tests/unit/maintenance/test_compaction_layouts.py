@@ -228,7 +228,7 @@ def test_a_row_that_sorting_loses_stops_the_group_and_nothing_is_committed(monke
     fill(lake, 3, 9, 1)
     before, rows = lake.table.metadata_location, lake.rows()
     monkeypatch.setattr(rewrite, "Sorter", Losing)
-    with pytest.raises(Internal, match="by the manifests 6 rows, read 6, written 5"):
+    with pytest.raises(Internal, match="by the manifests 6 rows, of which 0 are deleted, read 6, written 5"):
         compact(lake)
     assert lake.table.metadata_location == before
     assert lake.rows() == rows
