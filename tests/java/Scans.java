@@ -76,7 +76,8 @@ final class Scans {
     try (CloseableIterable<Record> records = scan.build()) {
       for (Record record : records) {
         ArrayNode row = found.addArray();
-        for (int column = 0; column < record.size(); column++) {
+        // Behind the columns asked for, a record keeps those that applying deletes needed (_pos).
+        for (int column = 0; column < table.schema().columns().size(); column++) {
           row.add(String.valueOf(record.get(column)));
         }
       }
