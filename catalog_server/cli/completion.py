@@ -3,11 +3,12 @@
 Quickly and silently: a server that does not answer within a second, or not at all, completes nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any, Final
 
 import requests
+import typer
 
 from catalog_server.cli.client import (
     DEFAULT_URL,
@@ -17,6 +18,7 @@ from catalog_server.cli.client import (
     parse_namespace,
     shown_name,
 )
+from catalog_server.cli.output import Failed
 from table_format.ident import Namespace
 
 _SECONDS: Final = (0.3, 1.0)
@@ -26,15 +28,15 @@ _SHOWN: Final = 200
 
 def buckets(given: Mapping[str, Any], incomplete: str) -> list[str]:
     """Names of table buckets."""
-    return _fitting((str(one["name"]) for one in _listed(given, "/buckets", "buckets", {})), incomplete)
+    return _fitting(_listed(given, "/buckets", ("buckets", lambda one: str(one["name"])), {}), incomplete)
 
 
 def namespaces(given: Mapping[str, Any], incomplete: str) -> list[str]:
     """Namespaces, level by level."""
     parent = _levels_before(incomplete)
     query = {"parent": namespace_text(Namespace(parent))} if parent else {}
-    found = _listed(given, f"{_bucket(given)}/namespaces", "namespaces", query)
-    return _fitting((shown_name(list(levels)) for levels in found), incomplete)
+    names = ("namespaces", lambda levels: shown_name(list(levels)))
+    return _fitting(_listed(given, f"{_bucket(given)}/namespaces", names, query), incomplete)
 
 
 def tables(given: Mapping[str, Any], incomplete: str) -> list[str]:
@@ -44,9 +46,8 @@ def tables(given: Mapping[str, Any], incomplete: str) -> list[str]:
     if not parent:
         return inner
     query = {"namespace": namespace_text(Namespace(parent))}
-    found = _listed(given, f"{_bucket(given)}/tables", "tables", query)
-    names = (shown_name(one["namespace"], one["name"]) for one in found)
-    return [*_fitting(names, incomplete), *inner]
+    names = ("tables", lambda one: shown_name(one["namespace"], one["name"]))
+    return [*_fitting(_listed(given, f"{_bucket(given)}/tables", names, query), incomplete), *inner]
 
 
 def _fitting(names: Iterable[str], incomplete: str) -> list[str]:
@@ -60,16 +61,20 @@ def _levels_before(incomplete: str) -> tuple[str, ...]:
         return ()
     try:
         return parse_namespace(head).levels
-    except Exception:  # noqa: BLE001 - half a name, typed so far: there is nobody to tell
-        return ()
+    except typer.BadParameter:
+        return ()  # half a name, typed so far
 
 
 def _bucket(given: Mapping[str, Any]) -> str:
     return bucket_path(str(given.get("bucket") or "default"))
 
 
-def _listed(given: Mapping[str, Any], path: str, member: str, query: Mapping[str, str]) -> list[Any]:
+def _listed(
+    given: Mapping[str, Any], path: str, names: tuple[str, Callable[[Any], str]], query: Mapping[str, str]
+) -> list[str]:
+    """Names in an answer: the member that holds the list, and what makes a name of one of them."""
     base = str(given.get("url") or DEFAULT_URL).rstrip("/")
+    member, name_of = names
     try:
         answer = requests.get(
             f"{base}/api/v1{path}",
@@ -77,7 +82,8 @@ def _listed(given: Mapping[str, Any], path: str, member: str, query: Mapping[str
             auth=Bearer(),
             timeout=_SECONDS,
         )
-        found = answer.json()[member] if answer.ok else []
-    except Exception:  # noqa: BLE001 - whatever it is, a Tab must not print it
-        return []
-    return found if isinstance(found, list) else []
+        return [name_of(one) for one in answer.json()[member]] if answer.ok else []
+    except (Failed, requests.RequestException):
+        return []  # no server, or no token for it
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return []  # another server's answer

@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from catalog_server import cli
+from catalog_server.cli import completion
 from catalog_server.cli.client import ManagementClient
 from catalog_server.cli.output import Failed, print_table
 
@@ -76,3 +77,16 @@ def test_an_argument_that_is_not_utf_8_is_told_in_one_line(
         cli.main()
     assert end.value.code == 2
     assert capsys.readouterr().err == "frazil: argument 'ns.\\udcff' is not UTF-8\n"
+
+
+@pytest.mark.parametrize("complete", [completion.buckets, completion.namespaces, completion.tables])
+@pytest.mark.parametrize(
+    "body", [b"<html>", b"[]", b'{"buckets": [{}]}', b'{"namespaces": [1], "tables": [{}]}', b'{"tables": 1}']
+)
+def test_an_answer_of_another_program_completes_nothing(
+    foreign: Foreign, complete: object, body: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreign.body = body
+    assert callable(complete)
+    assert complete({"url": f"http://127.0.0.1:{foreign.server_address[1]}"}, "a.") == []
+    assert capsys.readouterr() == ("", "")
