@@ -4,7 +4,7 @@ Nothing here writes rows. The table is changed only by legal schema changes; a r
 a data error.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from ingest_plugin import status, tables
 from ingest_plugin.bind.columns import columns_of
 from ingest_plugin.bind.compile import Binder
 from ingest_plugin.bind.observe import observe_rows, without_clashes
+from ingest_plugin.change import Change
 from ingest_plugin.decode.values import DataError, Group, invalid, unmappable
 from ingest_plugin.kafka import Message
 from ingest_plugin.partition_by import spec_of
@@ -53,6 +54,8 @@ class BoundRows:
 
     batch: pa.RecordBatch | None
     places: Sequence[int]
+    changes: Sequence[Change] | None = None
+    """What each row of the batch does; None: all are appended."""
     errors: dict[int, DataError] = field(default_factory=dict)
 
 
@@ -66,7 +69,7 @@ class TopicBinder:
     ids: Ids
     table: LoadedTable | None = None
     _binders: dict[tuple[int, bool], Binder] = field(default_factory=dict)
-    _settled: set[tuple[int, int]] = field(default_factory=set)
+    _settled: set[tuple[Hashable, int]] = field(default_factory=set)
 
     def adopt(self, table: LoadedTable | None) -> None:
         """Go on with this version of the table."""
@@ -132,7 +135,10 @@ class TopicBinder:
         if METADATA_COLUMN in _column_names(table) and self.settings.metadata_columns:
             whole = len(places) == len(messages)
             arrays[METADATA_COLUMN] = _metadata_array(messages if whole else [messages[p] for p in places])
-        return BoundRows(batch=_batch(arrays, table, len(places)), places=places, errors=errors)
+        changes = None if group.changes is None else [group.changes[place] for place in bound.kept]
+        return BoundRows(
+            batch=_batch(arrays, table, len(places)), places=places, changes=changes, errors=errors
+        )
 
     def conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch bound to an earlier version of the table, in the current one's columns."""
@@ -155,7 +161,7 @@ class TopicBinder:
             self._settled.add((key, table.metadata.current_schema_id))
         return table
 
-    def _is_settled(self, schema_key: int, table: LoadedTable) -> bool:
+    def _is_settled(self, schema_key: Hashable, table: LoadedTable) -> bool:
         return (schema_key, table.metadata.current_schema_id) in self._settled
 
     def _observe(self, columns: dict[str, Sequence[Any]]) -> JsonObject:

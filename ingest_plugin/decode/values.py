@@ -1,14 +1,15 @@
 """What decoding gives: groups of rows with the type that their format states, and data errors by record.
 
-A record is in exactly one group or has exactly one error. Transport trouble (registry away) is an exception, so
-that no record is blamed for it.
+A record is in exactly one group, has exactly one error, or is skipped with a reason. Transport trouble (registry
+away) is an exception, so that no record is blamed for it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
+from ingest_plugin.change import Change
 from ingest_plugin.kafka import Message
 from table_format.jsontypes import JsonObject
 
@@ -51,8 +52,10 @@ class Group:
 
     With a stated type the values are already in the form that Arrow takes for it.
     """
-    schema_key: int | None = None
+    schema_key: Hashable | None = None
     """Equal keys mean the same stated type."""
+    changes: Sequence[Change] | None = None
+    """`changes[i]` is what `rows[i]` does; None: all are appended."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,6 +64,8 @@ class Decoded:
 
     groups: list[Group] = field(default_factory=list)
     errors: dict[int, DataError] = field(default_factory=dict)
+    skipped: dict[int, str] = field(default_factory=dict)
+    """Records that are no rows and not bad either, such as heartbeats, by what they are."""
 
 
 class Decoder(Protocol):
