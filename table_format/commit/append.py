@@ -58,9 +58,7 @@ def append(
     with SnapshotProducer(store, table, clock=clock, ids=ids) as producer:
         old = carried_manifests(store, table.metadata)
         new = producer.write_added((file, None) for file in files)
-        data = sum(manifest.content is ManifestContent.DATA for manifest in old)
-        if merge_min is not None and data > merge_min:
-            old = _merged(producer, old)
+        old = merged_when_many(producer, old, ManifestContent.DATA, merge_min)
         return producer.finish(Operation.APPEND, [*new, *old], changes, extra=summary)
 
 
@@ -94,13 +92,28 @@ def existing(entry: ManifestEntry) -> ManifestEntry:
     return replace(entry, status=Status.EXISTING)
 
 
-def _merged(producer: SnapshotProducer, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
-    """The manifests with small data manifests of one spec packed together; the rest untouched, in place."""
+def merged_when_many(
+    producer: SnapshotProducer,
+    manifests: Sequence[ManifestFile],
+    content: ManifestContent,
+    merge_min: int | None,
+) -> list[ManifestFile]:
+    """The manifests as they are, or, with more than `merge_min` of this content, those merged into few."""
+    many = sum(manifest.content is content for manifest in manifests)
+    return (
+        list(manifests) if merge_min is None or many <= merge_min else _merged(producer, manifests, content)
+    )
+
+
+def _merged(
+    producer: SnapshotProducer, manifests: Sequence[ManifestFile], content: ManifestContent
+) -> list[ManifestFile]:
+    """The manifests with small ones of one content and spec packed together; the rest untouched, in place."""
     target = target_bytes(producer.metadata)
     small: dict[int, list[ManifestFile]] = {}
     untouched: list[ManifestFile] = []
     for manifest in manifests:
-        if manifest.content is ManifestContent.DATA and manifest.length < target:
+        if manifest.content is content and manifest.length < target:
             small.setdefault(manifest.spec_id, []).append(manifest)
         else:
             untouched.append(manifest)
@@ -116,7 +129,7 @@ def _merged(producer: SnapshotProducer, manifests: Sequence[ManifestFile]) -> li
                 for entry in read_manifest(producer.store, manifest, producer.metadata)
                 if entry.status is not Status.DELETED
             ]
-            merged.append(producer.write_manifest(entries, spec_id, ManifestContent.DATA))
+            merged.append(producer.write_manifest(entries, spec_id, content))
     return [*merged, *untouched]
 
 

@@ -114,8 +114,12 @@ class SnapshotProducer:
             snapshot_id=self.snapshot_id,
         )
 
-    def write_added(self, files: Iterable[tuple[DataFile, int | None]]) -> list[ManifestFile]:
-        """Write data manifests that add these files, each with its data sequence number (None: this commit's)."""
+    def write_added(
+        self,
+        files: Iterable[tuple[DataFile, int | None]],
+        content: ManifestContent = ManifestContent.DATA,
+    ) -> list[ManifestFile]:
+        """Write manifests that add these files, each with its data sequence number (None: this commit's)."""
         by_spec: dict[int, list[ManifestEntry]] = {}
         for file, sequence_number in files:
             by_spec.setdefault(file.spec_id, []).append(
@@ -128,7 +132,7 @@ class SnapshotProducer:
                 )
             )
         return [
-            self.write_manifest(entries[start : start + MAX_ENTRIES], spec_id, ManifestContent.DATA)
+            self.write_manifest(entries[start : start + MAX_ENTRIES], spec_id, content)
             for spec_id, entries in sorted(by_spec.items())
             for start in range(0, len(entries), MAX_ENTRIES)
         ]
