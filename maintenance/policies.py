@@ -9,7 +9,7 @@ from a property, and from a policy only with `allow_unsafe`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from maintenance import setting_rules
 from maintenance.policy_types import (
@@ -17,21 +17,25 @@ from maintenance.policy_types import (
     Policy,
     RecordPolicy,
     SnapshotPolicy,
+    Sourced,
     UnreferencedPolicy,
 )
 from maintenance.quiet_hours import quiet_hours
-from maintenance.setting_rules import DAY_S, HOUR_S, MIB, SETTINGS, TWINS, Tier
+from maintenance.safety import MIN_UNREFERENCED_AGE_S, raise_to_floors, refuse_unsafe
+from maintenance.setting_rules import MIB, SETTINGS, TWINS, Tier, seconds_of
 from maintenance.table_properties import MIN_SNAPSHOT_AGE_S, from_properties, gc_disabled, notes
 from table_format.errors import Invalid
 from table_format.jsontypes import JsonObject
 
 __all__ = [
     "MIN_SNAPSHOT_AGE_S",
+    "MIN_UNREFERENCED_AGE_S",
     "CompactionPolicy",
     "Policy",
     "PolicyType",
     "RecordPolicy",
     "SnapshotPolicy",
+    "Sourced",
     "Tier",
     "UnreferencedPolicy",
 ]
@@ -51,11 +55,7 @@ SNAPSHOTS: Final = PolicyType.SNAPSHOTS
 UNREFERENCED: Final = PolicyType.UNREFERENCED
 RECORDS: Final = PolicyType.RECORDS
 
-MIN_UNREFERENCED_AGE_S: Final = DAY_S
-"""An unreferenced file younger than this may belong to a commit in flight."""
-
 _SMALL_BELOW, _SMALL_TARGET = 32 * MIB, 64 * MIB
-_UNSAFE: Final = "that needs a server that allows unsafe settings (maintenance.allow_unsafe)"
 
 
 def policy_type(name: str) -> PolicyType:
@@ -108,55 +108,32 @@ def validate(kind: str, document: JsonObject, *, allow_unsafe: bool) -> JsonObje
         raise Invalid("policy settings must be a JSON object")
     checked = setting_rules.check(wanted.value, given)
     if not allow_unsafe:
-        _refuse_unsafe(wanted, checked)
+        refuse_unsafe(wanted.value, checked)
     return {"status": status, "settings": checked}
 
 
-def _refuse_unsafe(kind: PolicyType, given: JsonObject) -> None:
-    if kind is SNAPSHOTS:
-        for name in ("maxSnapshotAgeSeconds", "maxRefAgeSeconds"):
-            if given.get(name, MIN_SNAPSHOT_AGE_S) < MIN_SNAPSHOT_AGE_S:
-                raise Invalid(
-                    f"{name} below {MIN_SNAPSHOT_AGE_S} removes snapshots that readers may still use; {_UNSAFE}"
-                )
-        if given.get("minSnapshotsToKeep") == 0:
-            raise Invalid(f"minSnapshotsToKeep 0 keeps nothing but the heads of branches and tags; {_UNSAFE}")
-    if kind is not UNREFERENCED:
-        return
-    # What a level does not name counts as zero here, so that no mix of levels can fall below the floor.
-    ages = [_seconds(given, "unreferencedDays"), _seconds(given, "nonCurrentDays")]
-    named = [age for age in ages if age is not None]
-    if named and sum(named) < MIN_UNREFERENCED_AGE_S:
-        raise Invalid(
-            f"unreferencedSeconds and nonCurrentSeconds given here add up to {sum(named)} s; below "
-            f"{MIN_UNREFERENCED_AGE_S} s files of commits in flight could be deleted: {_UNSAFE}"
-        )
+Layers: TypeAlias = Sequence[tuple[str, JsonObject]]
+"""(name, document) from the widest level to the table's own, which comes last; {} for a level that has no policy."""
 
 
-def _seconds(settings: JsonObject, longer: str) -> int | None:
-    """A time that is given in seconds, or in the longer unit that the name says."""
-    seconds = settings.get(TWINS[longer])
-    if seconds is not None:
-        return int(seconds)
-    units = settings.get(longer)
-    return None if units is None else int(units) * (HOUR_S if longer.endswith("Hours") else DAY_S)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """What is in force: `status` and every setting that something gives, and what was not taken as written."""
 
+    settings: Mapping[str, Sourced]
+    """`status` among them. The source is a layer's name, "property NAME" or "default"."""
+    notes: tuple[str, ...] = ()
 
-@dataclass(frozen=True, slots=True)
-class Sourced:
-    """A setting's value in force and where it comes from."""
-
-    value: object
-    source: str
+    def value(self, name: str) -> object:
+        """The value of a setting; None when nothing gives it one."""
+        found = self.settings.get(name)
+        return None if found is None else found.value
 
 
 def explain(
-    kind: str, layers: Sequence[tuple[str, JsonObject]], table_properties: Mapping[str, str]
-) -> dict[str, Sourced]:
-    """Every setting in force (and `status`) with its source: a layer's name, "property NAME" or "default".
-
-    `layers` are (name, document) from the widest to the table's own, which comes last; give {} for a level
-    that has no policy.
+    kind: str, layers: Layers, table_properties: Mapping[str, str], *, allow_unsafe: bool = False
+) -> Explained:
+    """What is in force for one table, or at the level of the last layer, and where each value comes from.
 
     Raises:
         Invalid: no such policy type.
@@ -171,7 +148,32 @@ def explain(
         _put(found, setting, Sourced(value, source))
     if layers:
         _overlay(found, *layers[-1])
-    return found
+    told = notes(wanted.value, table_properties)
+    if allow_unsafe:
+        return Explained(settings=found, notes=told)
+    raised, why = raise_to_floors(wanted.value, found)
+    return Explained(settings=raised, notes=told + why)
+
+
+def complete(kind: str, explained: Explained) -> dict[str, Sourced]:
+    """Every setting there is, in the order of the documentation, `status` first.
+
+    What only follows from others is worked out (`tiers`); what nobody gives is None by "default", and of two settings
+    that say the same in different units the one that is not in force is None, from where the other one comes.
+    """
+    found = explained.settings
+    every = {"status": found["status"]}
+    for name in SETTINGS[policy_type(kind)]:
+        twin = TWINS.get(name, name)
+        if name not in found and twin in found:
+            every[name] = Sourced(None, found[twin].source)
+            every[twin] = found[twin]  # also what only a property can say: targetFileSizeBytes
+        else:
+            every[name] = found.get(name, Sourced(None, "default"))
+    if "tiers" in every and every["tiers"].value is None:
+        tiers = [{"belowBytes": at.below_bytes, "targetBytes": at.target_bytes} for at in _tiers(explained)]
+        every["tiers"] = Sourced(tiers, "default")
+    return every
 
 
 def _overlay(found: dict[str, Sourced], source: str, document: JsonObject) -> None:
@@ -190,17 +192,33 @@ def _put(found: dict[str, Sourced], setting: str, value: Sourced) -> None:
     found[setting] = value
 
 
-def effective(kind: str, layers: Sequence[JsonObject], table_properties: Mapping[str, str]) -> Policy:
+def effective(
+    kind: str,
+    layers: Sequence[JsonObject],
+    table_properties: Mapping[str, str],
+    *,
+    allow_unsafe: bool = False,
+) -> Policy:
     """The policy in force for one table.
 
     `layers` go from the widest (bucket) to the table's own, which must be the last; give {} for a level
-    without a policy.
+    without a policy. Where `allow_unsafe` is not given, nothing lies below a safety floor.
 
     Raises:
         Invalid: no such policy type.
     """
-    wanted = policy_type(kind)
-    found = explain(kind, [(f"level {n}", layer) for n, layer in enumerate(layers)], table_properties)
+    named = [(f"level {n}", layer) for n, layer in enumerate(layers)]
+    explained = explain(kind, named, table_properties, allow_unsafe=allow_unsafe)
+    return in_force(kind, explained, table_properties)
+
+
+def in_force(kind: str, explained: Explained, table_properties: Mapping[str, str]) -> Policy:
+    """What maintenance goes by, of what `explain` found with the same table properties.
+
+    Raises:
+        Invalid: no such policy type.
+    """
+    wanted, found = policy_type(kind), explained.settings
     values: JsonObject = {name: sourced.value for name, sourced in found.items()}
     reason = _why_disabled(wanted, found, table_properties)
     quiet = None if values.get("quietHours") is None else quiet_hours(values["quietHours"])
@@ -214,17 +232,17 @@ def effective(kind: str, layers: Sequence[JsonObject], table_properties: Mapping
         "quiet_hours": quiet,
         "dry_run": bool(values["dryRun"]),
         "max_concurrent_jobs": values.get("maxConcurrentJobs"),
-        "notes": notes(wanted.value, table_properties),
+        "notes": explained.notes,
     }
     if wanted is COMPACTION:
-        return _compaction(values, common)
+        return _compaction(values, _tiers(explained), common)
     if wanted is SNAPSHOTS:
         return _snapshots(values, common)
     if wanted is RECORDS:
         return RecordPolicy(days=int(values.get("days", 0)), column=values.get("column"), **common)
     return UnreferencedPolicy(
-        unreferenced_seconds=_seconds(values, "unreferencedDays") or 0,
-        noncurrent_seconds=_seconds(values, "nonCurrentDays") or 0,
+        unreferenced_seconds=seconds_of(values, "unreferencedDays") or 0,
+        noncurrent_seconds=seconds_of(values, "nonCurrentDays") or 0,
         **common,
     )
 
@@ -242,14 +260,15 @@ def _why_disabled(
     return None
 
 
-def _compaction(values: JsonObject, common: dict[str, Any]) -> CompactionPolicy:
-    target = values.get("targetFileSizeBytes") or int(values["targetFileSizeMB"]) * MIB
-    tiers = values.get("tiers")
-    chosen = (
-        tuple(Tier(below_bytes=tier["belowBytes"], target_bytes=tier["targetBytes"]) for tier in tiers)
-        if tiers
-        else default_tiers(int(target))
-    )
+def _tiers(explained: Explained) -> tuple[Tier, ...]:
+    given, in_bytes = explained.value("tiers"), explained.value("targetFileSizeBytes")
+    if isinstance(given, list) and given:
+        return tuple(Tier(below_bytes=tier["belowBytes"], target_bytes=tier["targetBytes"]) for tier in given)
+    megabytes = explained.value("targetFileSizeMB")
+    return default_tiers(in_bytes if isinstance(in_bytes, int) else int(str(megabytes)) * MIB)
+
+
+def _compaction(values: JsonObject, chosen: tuple[Tier, ...], common: dict[str, Any]) -> CompactionPolicy:
     return CompactionPolicy(
         target_file_size_bytes=chosen[-1].target_bytes,
         tiers=chosen,
@@ -258,7 +277,7 @@ def _compaction(values: JsonObject, common: dict[str, Any]) -> CompactionPolicy:
         min_file_age_seconds=int(values["minFileAgeSeconds"]),
         delete_file_threshold=int(values["deleteFileThreshold"]),
         delete_ratio=float(values["deleteRatio"]),
-        max_bytes_per_run=values.get("maxBytesPerRun"),
+        max_bytes_per_run=int(values["maxBytesPerRun"]),
         trigger_file_count=int(values["triggerFileCount"]),
         trigger_bytes=values.get("triggerBytes"),
         trigger_delete_files=values.get("triggerDeleteFiles"),
@@ -279,10 +298,10 @@ def default_tiers(target_bytes: int) -> tuple[Tier, ...]:
 
 
 def _snapshots(values: JsonObject, common: dict[str, Any]) -> SnapshotPolicy:
-    ref_age = _seconds(values, "maxRefAgeHours")
+    ref_age = seconds_of(values, "maxRefAgeHours")
     return SnapshotPolicy(
         min_snapshots_to_keep=int(values["minSnapshotsToKeep"]),
-        max_snapshot_age_ms=(_seconds(values, "maxSnapshotAgeHours") or 0) * 1000,
+        max_snapshot_age_ms=(seconds_of(values, "maxSnapshotAgeHours") or 0) * 1000,
         max_ref_age_ms=None if ref_age is None else ref_age * 1000,
         metadata_versions_to_keep=int(values["metadataVersionsToKeep"]),
         delete_old_metadata=bool(values["deleteOldMetadata"]),

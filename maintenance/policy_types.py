@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from maintenance.quiet_hours import QuietHours
-from maintenance.setting_rules import Tier
+from maintenance.setting_rules import MAX_BYTES_PER_RUN, Tier
+
+
+@dataclass(frozen=True, slots=True)
+class Sourced:
+    """A setting's value in force and where it comes from; a value of None is none that anybody or the default gives."""
+
+    value: object
+    source: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +32,7 @@ class InForce:
     max_concurrent_jobs: int | None = None
     """How many jobs of this kind run at the same time on all tables of the bucket; None: as the server allows."""
     notes: tuple[str, ...] = ()
-    """What was not taken from table properties as it is written there."""
+    """What was not taken as it is written: of table properties, and of settings below a safety floor."""
 
     @property
     def enabled(self) -> bool:
@@ -46,8 +54,8 @@ class CompactionPolicy(InForce):
     """Delete files that apply to a data file, from which it is rewritten for their sake."""
     delete_ratio: float = 0.3
     """Share of a data file's rows that is probably deleted, from which it is rewritten for its sake."""
-    max_bytes_per_run: int | None = None
-    """Input of one run; None: what the installation allows."""
+    max_bytes_per_run: int = MAX_BYTES_PER_RUN
+    """Input of one run."""
     trigger_file_count: int
     trigger_bytes: int | None = None
     trigger_delete_files: int | None = None

@@ -191,8 +191,6 @@ class JobSettings:
     """Limits of the installation, the same for every table."""
 
     allow_unsafe: bool = False
-    max_bytes_per_run: int = 8 * 1024**3
-    """Compaction input per run; what is left makes the job be enqueued again."""
     max_groups_per_run: int = 256
     groups_per_commit: int = 16
     commit_attempts: int = 50

@@ -16,6 +16,9 @@ MIB: Final = 1024 * 1024
 HOUR_S: Final = 3600
 DAY_S: Final = 24 * HOUR_S
 
+MAX_BYTES_PER_RUN: Final = 8 * 1024 * MIB
+"""Input of one compaction, unless a policy says otherwise; what is left makes the job be enqueued again."""
+
 _MAX_INT: Final = 2**31 - 1
 _MAX_LONG: Final = 2**53
 _MAX_DAYS: Final = 36_500
@@ -134,7 +137,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Rule]]] = {
         "minFileAgeSeconds": whole(0, 30 * DAY_S, 0),
         "deleteFileThreshold": whole(1, 1_000_000, 100),
         "deleteRatio": Rule(check=_ratio, bounds="above 0, at most 1", default=0.3),
-        "maxBytesPerRun": whole(MIB, _MAX_LONG),
+        "maxBytesPerRun": whole(MIB, _MAX_LONG, MAX_BYTES_PER_RUN),
         "triggerFileCount": whole(1, 1_000_000, 10),
         "triggerBytes": whole(MIB, _MAX_LONG),
         "triggerDeleteFiles": whole(1, 1_000_000),
@@ -184,6 +187,16 @@ TWINS: Final[Mapping[str, str]] = {
 
 `targetFileSizeBytes` is only what a table property says.
 """
+
+
+def seconds_of(settings: Mapping[str, object], longer: str) -> int | None:
+    """A time that is given in seconds, or in the longer unit that the name says; None when it is not given."""
+    seconds, units = settings.get(TWINS[longer]), settings.get(longer)
+    if isinstance(seconds, int):
+        return seconds
+    if not isinstance(units, int):
+        return None
+    return units * (HOUR_S if longer.endswith("Hours") else DAY_S)
 
 
 def check(policy_type: str, given: JsonObject) -> JsonObject:

@@ -77,10 +77,7 @@ def get_policies(
     """Show what is set at exactly one table, namespace or (by default) bucket."""
     client = ManagementClient(url)
     scope = _scope(bucket, namespace, table)
-    # Also tells when there is no such place.
-    kinds = [policy["type"] for policy in _effective(client, scope)]
-    answers = [client.find(f"{scope}/policies/{segment(kind)}") for kind in kinds]
-    found = [answer.document for answer in answers if answer is not None]
+    found = client.get(f"{scope}/policies")["policies"]
     if as_json:
         print_json(found)
         return
@@ -109,7 +106,7 @@ def effective_policies(
     for policy in found:
         sources = policy["sources"]
         rows.append([policy["type"], "status", policy["status"], sources["status"]])
-        rows += [["", key, _text(value), sources[key]] for key, value in policy["settings"].items()]
+        rows += [["", key, _value(value), sources[key]] for key, value in policy["settings"].items()]
     print_table("Policies in force", ["policy", "setting", "value", "from"], rows)
     for policy in found:
         _print_remarks(policy)
@@ -139,7 +136,7 @@ def explain_policy(
     rows += [
         [
             key,
-            _text(settings[key]) if key in settings else "",
+            _value(settings.get(key)),
             sources.get(key, "not set"),
             bounds.get(key, ""),
         ]
@@ -296,6 +293,11 @@ def _json_object(text: str) -> JsonObject:
     if not isinstance(value, dict):
         raise typer.BadParameter("--settings must be a JSON object")
     return value
+
+
+def _value(value: object) -> str:
+    """A setting's value in a cell; one that nobody gives is not set."""
+    return "not set" if value is None else _text(value)
 
 
 def _text(value: object) -> str:

@@ -50,7 +50,10 @@ class PolicyView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectivePolicy:
-    """What is in force at a scope, each value with the level it comes from."""
+    """What is in force at a scope: every setting there is, each value with the level it comes from.
+
+    A value of None is none: nobody gives one, or the same setting in another unit is in force.
+    """
 
     policy_type: str
     enabled: bool
@@ -59,7 +62,7 @@ class EffectivePolicy:
     disabled_reason: str | None
     """Why it does not run as things are: switched off, or forbidden by the table."""
     notes: tuple[str, ...]
-    """Table properties that were not taken as they are written."""
+    """Table properties, and settings below a safety floor, that were not taken as they are written."""
 
 
 class PolicyService:
@@ -168,27 +171,44 @@ class PolicyService:
             NotFound: there is no such scope.
         """
         layers, properties = await self._surroundings(scope)
-        return [_explained(kind, layers, properties) for kind in PolicyType]
+        return [self._explained(kind, layers, properties) for kind in PolicyType]
 
     async def in_force(self, row: TableRow, kind: PolicyType) -> Policy:
         """The policy of one type in force for a table."""
         properties = (await self._documents.load(row.metadata_location)).metadata.properties
-        layers = await self._database.hot(pointers.policy_layers(row))
-        return rules.effective(
-            kind.value, [layer.documents.get(kind.value, {}) for layer in layers], properties
+        layers = [(at.name, at.of(kind)) for at in await self._layers(row)]
+        explained = rules.explain(kind.value, layers, properties, allow_unsafe=self._allow_unsafe)
+        return rules.in_force(kind.value, explained, properties)
+
+    def _explained(
+        self, kind: PolicyType, layers: Sequence["NamedLayer"], properties: Mapping[str, str]
+    ) -> EffectivePolicy:
+        named = [(layer.name, layer.of(kind)) for layer in layers]
+        explained = rules.explain(kind.value, named, properties, allow_unsafe=self._allow_unsafe)
+        every = rules.complete(kind.value, explained)
+        return EffectivePolicy(
+            policy_type=kind.value,
+            enabled=explained.value("status") == "enabled",
+            settings={name: sourced.value for name, sourced in every.items() if name != "status"},
+            sources={name: sourced.source for name, sourced in every.items()},
+            disabled_reason=rules.in_force(kind.value, explained, properties).disabled_reason,
+            notes=explained.notes,
         )
 
     async def _surroundings(self, scope: PolicyScope) -> tuple[Sequence["NamedLayer"], Mapping[str, str]]:
         """The documents that reach a scope, the widest level first, and the table's properties."""
         if scope.table is None or scope.namespace is None:
             return await self._database.read(_layers_above, scope), {}
-        row = await self._database.read(_table, scope.bucket, TableIdent(scope.namespace, scope.table))
-        properties = (await self._documents.load(row.metadata_location)).metadata.properties
+        entry = await self._database.read(_entry, scope.bucket, TableIdent(scope.namespace, scope.table))
+        properties: Mapping[str, str] = {}
+        if entry.metadata_location is not None:
+            properties = (await self._documents.load(entry.metadata_location)).metadata.properties
+        return await self._layers(entry), properties
+
+    async def _layers(self, row: TableRow | TableEntry) -> Sequence["NamedLayer"]:
         layers = await self._database.hot(pointers.policy_layers(row))
-        names = ["bucket", *_namespace_names(scope.namespace), "table"]
-        return [
-            NamedLayer(name, layer.documents) for name, layer in zip(names, layers, strict=True)
-        ], properties
+        names = ["bucket", *_namespace_names(row.ident.namespace), "table"]
+        return [NamedLayer(name, layer.documents) for name, layer in zip(names, layers, strict=True)]
 
     async def _check_fits(self, scope: PolicyScope, kind: PolicyType, document: JsonObject) -> None:
         """Refuse what could never act there, while whoever sets it is there to hear why."""
@@ -209,7 +229,7 @@ class PolicyService:
         if column is None:
             layers, _ = await self._surroundings(scope)
             above = rules.explain(kind.value, [(at.name, at.of(kind)) for at in layers[:-1]], {})
-            column = above["column"].value if "column" in above else None
+            column = above.value("column")
         column_of(metadata, None if column is None else str(column))
 
     async def _check_sortable(self, bucket: str, ident: TableIdent, document: JsonObject) -> None:
@@ -236,21 +256,6 @@ class NamedLayer:
     def of(self, kind: PolicyType) -> JsonObject:
         """The document of one type; empty when none is set."""
         return self.documents.get(kind.value, {})
-
-
-def _explained(
-    kind: PolicyType, layers: Sequence[NamedLayer], properties: Mapping[str, str]
-) -> EffectivePolicy:
-    explained = rules.explain(kind.value, [(layer.name, layer.of(kind)) for layer in layers], properties)
-    policy = rules.effective(kind.value, [layer.of(kind) for layer in layers], properties)
-    return EffectivePolicy(
-        policy_type=kind.value,
-        enabled=explained["status"].value == "enabled",
-        settings={name: sourced.value for name, sourced in explained.items() if name != "status"},
-        sources={name: sourced.source for name, sourced in explained.items()},
-        disabled_reason=policy.disabled_reason,
-        notes=policy.notes,
-    )
 
 
 def _namespace_names(namespace: Namespace) -> list[str]:

@@ -80,7 +80,7 @@ class TableMaintenanceService:
         around = await self._around(entry)
         layers = [(layer.scope, layer.documents.get(kind.value, {})) for layer in around.layers]
         explained = rules.explain(kind.value, layers, around.properties)
-        values = {name: sourced.value for name, sourced in explained.items()}
+        values = {name: sourced.value for name, sourced in explained.settings.items()}
         return Configuration(enabled=values["status"] == "enabled", settings=_in_aws_words(kind, values))
 
     async def last_run(self, principal: Principal, entry: TableEntry, kind: PolicyType) -> LastRun:
@@ -114,9 +114,9 @@ class TableMaintenanceService:
         if around.metadata is None:
             return "the table has no metadata yet"
         layers = [("", layer.documents.get(PolicyType.RECORDS.value, {})) for layer in around.layers]
-        column = rules.explain(PolicyType.RECORDS.value, layers, around.properties).get("column")
+        column = rules.explain(PolicyType.RECORDS.value, layers, around.properties).value("column")
         try:
-            column_of(around.metadata, None if column is None else str(column.value))
+            column_of(around.metadata, None if column is None else str(column))
         except Invalid as error:
             return error.message
         return None

@@ -197,12 +197,11 @@ def _rank(group: PlannedGroup) -> tuple[int, int, str, int, str]:
 def _within_limits(
     groups: list[PlannedGroup], policy: CompactionPolicy, settings: JobSettings
 ) -> list[PlannedGroup]:
-    most = min(policy.max_bytes_per_run or settings.max_bytes_per_run, settings.max_bytes_per_run)
     chosen: list[PlannedGroup] = []
     size = 0
     for group in groups[: settings.max_groups_per_run]:
         size += group.size
-        if chosen and size > most:
+        if chosen and size > policy.max_bytes_per_run:
             break
         chosen.append(group)
     return chosen

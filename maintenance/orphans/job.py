@@ -6,7 +6,7 @@ needs.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from maintenance.deletion import Deleted, delete_in_batches
 from maintenance.gate import admitted
@@ -61,8 +61,14 @@ def run(ctx: JobContext, job: Job) -> Report:
     if isinstance(planned, Stop):
         raise Suspicious(planned.reason)
     if job.dry_run:
-        return _dry_run(planned, wanted)
-    return _carry_out(ctx, job, gathered, planned, policy)
+        return _with_notes(_dry_run(planned, wanted), policy)
+    return _with_notes(_carry_out(ctx, job, gathered, planned, policy), policy)
+
+
+def _with_notes(report: Report, policy: UnreferencedPolicy) -> Report:
+    if not policy.notes:
+        return report
+    return replace(report, figures={**report.figures, "notes": list(policy.notes)})
 
 
 def _why_skipped(ctx: JobContext, table: LoadedTable) -> str | None:

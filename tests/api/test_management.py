@@ -95,7 +95,7 @@ def test_effective_policies_name_the_source_of_each_value(http: Http, catalog: C
     assert http.put(namespace_policy, json=body).status_code == 200
     listed = http.get(f"/api/v1/buckets/default/namespaces/{levels[0]}/policies").json()["policies"]
     assert [policy["type"] for policy in listed] == ["icebergCompaction"]
-    effective = http.get(f"{table_path(levels, 't')}/policies").json()["policies"]
+    effective = http.get(f"{table_path(levels, 't')}/policies/effective").json()["policies"]
     by_type = {policy["type"]: policy for policy in effective}
     assert set(by_type) == {
         "icebergCompaction",

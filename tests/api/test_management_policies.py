@@ -34,10 +34,23 @@ def test_what_holds_at_every_level(http: Http, catalog: Catalog) -> None:
         assert (found["disabledReason"], found["notes"]) == ("the policy is disabled", [])
     assert holds(http, BUCKET)["sources"]["minInputFiles"] == "default"
     assert holds(http, BUCKET)["disabledReason"] is None
-    assert http.get(f"{table}/policies").json() == http.get(f"{table}/policies/effective").json()
+    assert holds(http, table)["settings"]["maxBytesPerRun"] == 8 << 30  # type: ignore[index]
     for missing in (f"{namespace}x", f"{table}x", "/api/v1/buckets/nowhere"):
         assert_problem(http.get(f"{missing}/policies/effective"), 404, "not-found")
         assert_problem(http.get(f"{missing}/policies/history"), 404, "not-found")
+
+
+def test_what_is_set_is_listed_alike_at_every_level(http: Http, catalog: Catalog) -> None:
+    namespace, table = levels_of(catalog)
+    for path, number in ((namespace, 3), (table, 4)):
+        assert http.get(f"{path}/policies").json() == {"policies": []}
+        body = {"settings": {"minInputFiles": number}}
+        made = http.put(f"{path}/policies/{KIND}", json=body).json()
+        assert http.get(f"{path}/policies").json() == {"policies": [made]}
+    bucket = http.get(f"{BUCKET}/policies").json()["policies"]
+    assert KIND not in {policy["type"] for policy in bucket}
+    for missing in (f"{namespace}x", f"{table}x", "/api/v1/buckets/nowhere"):
+        assert_problem(http.get(f"{missing}/policies"), 404, "not-found")
 
 
 def test_changes_come_in_pages_newest_first(http: Http, catalog: Catalog) -> None:

@@ -12,7 +12,9 @@ from catalog_server.services.paging import PageRequest
 from catalog_server.services.policies import EffectivePolicy, PolicyScope
 from catalog_server.services.principals import ANONYMOUS, Principal
 from catalog_server.store import schema
+from maintenance.policies import PolicyType, SnapshotPolicy
 from maintenance.ports import JobKind
+from maintenance.setting_rules import SETTINGS
 from table_format.errors import (
     Invalid,
     NoSuchNamespace,
@@ -24,11 +26,12 @@ from table_format.errors import (
 from table_format.ident import Namespace, TableIdent
 from table_format.io.memory import MemoryObjectStore
 from tests.factories.commits import append
-from tests.factories.platforms import Starter, commit
+from tests.factories.platforms import Starter, commit, create
 
 pytestmark = pytest.mark.anyio
 
 COMPACTION, SNAPSHOTS = "icebergCompaction", "icebergSnapshotManagement"
+UNREFERENCED = "icebergUnreferencedFileRemoval"
 BUCKET = PolicyScope(bucket="default")
 NAMESPACE = PolicyScope(bucket="default", namespace=Namespace(("ns",)))
 TABLE = PolicyScope(bucket="default", namespace=Namespace(("ns",)), table="t")
@@ -140,6 +143,53 @@ async def test_dangerous_ages_need_the_servers_consent(start: Starter) -> None:
     assert view.document == document
 
 
+async def test_what_was_stored_while_unsafe_values_were_allowed_counts_as_the_floor_afterwards(
+    start: Starter,
+) -> None:
+    ages = {"unreferencedSeconds": 1, "nonCurrentSeconds": 1}
+    kept = {"minSnapshotsToKeep": 0, "maxSnapshotAgeSeconds": 1}
+    async with start(**{"maintenance.allow_unsafe": True}) as platform:
+        await platform.namespaces.create(ANONYMOUS, "default", Namespace(("ns",)), {})
+        await create(platform, T)
+        await put(platform, BUCKET, UNREFERENCED, **ages)
+        await put(platform, TABLE, SNAPSHOTS, **kept)
+        found = await effective(platform, SNAPSHOTS)
+        assert {name: found.settings[name] for name in kept} == kept
+        assert found.notes == ()
+    async with start() as platform:
+        found = await effective(platform, SNAPSHOTS)
+        assert {name: (found.settings[name], found.sources[name]) for name in kept} == {
+            "minSnapshotsToKeep": (1, "table"),
+            "maxSnapshotAgeSeconds": (3600, "table"),
+        }
+        assert [note.partition(",")[0] for note in found.notes] == [
+            "minSnapshotsToKeep is 0 (table)",
+            "maxSnapshotAgeSeconds is 1 (table)",
+        ]
+        assert (await effective(platform, UNREFERENCED)).settings["unreferencedSeconds"] == 86_399
+        # What is set is what was set; what runs go by is the floor, and their reports say so.
+        assert (await platform.policies.get(ANONYMOUS, TABLE, SNAPSHOTS)).document["settings"] == kept
+        row = await platform.tables.row(ANONYMOUS, "default", T)
+        policy = await platform.policies.in_force(row, PolicyType.SNAPSHOTS)
+        assert isinstance(policy, SnapshotPolicy)
+        assert (policy.min_snapshots_to_keep, policy.max_snapshot_age_ms) == (1, 3_600_000)
+        assert list(policy.notes) == list(found.notes)
+
+
+async def test_every_setting_there_is_is_told_with_its_source_at_every_level(
+    platform: Platform, table: TableHandle
+) -> None:
+    await put(platform, NAMESPACE, COMPACTION, targetFileSizeMB=64)
+    for scope in (BUCKET, NAMESPACE, TABLE):
+        for found in await platform.policies.effective_at(ANONYMOUS, scope):
+            assert list(found.settings) == list(SETTINGS[found.policy_type])
+            assert set(found.sources) == {"status", *found.settings}
+    told = await effective(platform, COMPACTION)
+    assert told.settings["maxBytesPerRun"] == 8 * 1024**3
+    assert told.settings["tiers"] == [{"belowBytes": 32 * 1024**2, "targetBytes": 64 * 1024**2}]
+    assert (told.settings["triggerBytes"], told.sources["triggerBytes"]) == (None, "default")
+
+
 async def test_changes_are_recorded_with_their_author(platform: Platform, table: TableHandle) -> None:
     document = {"status": "disabled", "settings": {}}
     await platform.policies.put(Principal(name="ann"), TABLE, COMPACTION, document)
@@ -152,8 +202,6 @@ async def test_changes_are_recorded_with_their_author(platform: Platform, table:
 
 
 async def test_a_table_of_the_same_name_inherits_nothing(platform: Platform, table: TableHandle) -> None:
-    from tests.factories.platforms import create
-
     await put(platform, TABLE, COMPACTION, minInputFiles=9)
     await platform.tables.drop(ANONYMOUS, "default", T)
     await create(platform, T)
@@ -346,8 +394,6 @@ async def test_a_policy_decides_which_metadata_files_a_commit_keeps(
 async def test_a_bucket_says_how_many_jobs_of_a_kind_run_at_once(
     platform: Platform, table: TableHandle
 ) -> None:
-    from tests.factories.platforms import create
-
     names = [T, *(TableIdent.of("ns", f"t{n}") for n in range(2))]
     for ident in names[1:]:
         await create(platform, ident)
@@ -374,8 +420,6 @@ async def test_a_bucket_says_how_many_jobs_of_a_kind_run_at_once(
 async def test_a_restored_table_has_its_policies_and_their_history_again(
     platform: Platform, table: TableHandle
 ) -> None:
-    from tests.factories.platforms import create
-
     await put(platform, TABLE, COMPACTION, minInputFiles=9)
     await platform.tables.drop(ANONYMOUS, "default", T)
     await create(platform, T)
@@ -400,8 +444,6 @@ TRIGGERS: list[tuple[dict[str, int], list[dict[str, str]], bool]] = [
 
 
 async def test_commits_ask_for_compaction_as_the_policy_says(platform: Platform) -> None:
-    from tests.factories.platforms import create
-
     for number, (settings, summaries, asked) in enumerate(TRIGGERS):
         ident = TableIdent.of("ns", f"t{number}")
         await create(platform, ident)

@@ -47,7 +47,7 @@ def named(stack):
 
 
 def values(explained):
-    return {name: sourced.value for name, sourced in explained.items()}
+    return {name: sourced.value for name, sourced in explained.settings.items()}
 
 
 @settings(max_examples=80, deadline=None)
@@ -75,8 +75,8 @@ def test_an_override_changes_its_own_setting_and_only_where_nothing_nearer_says_
     document = stack[level] or {}
     kept = {name: v for name, v in document.get("settings", {}).items() if name != TWINS.get(setting)}
     changed = {**document, "settings": {**kept, setting: value}}
-    before = explain(kind, named(stack), table_properties)
-    after = explain(kind, named([*stack[:level], changed, *stack[level + 1 :]]), table_properties)
+    before = explain(kind, named(stack), table_properties).settings
+    after = explain(kind, named([*stack[:level], changed, *stack[level + 1 :]]), table_properties).settings
     # Of a level: the twin, which it replaces; and tiers, which were cut for another target.
     own = {setting, TWINS.get(setting)} | ({"tiers"} if setting == "targetFileSizeMB" else set())
     assert {k: v for k, v in before.items() if k not in own} == {

@@ -197,6 +197,4 @@ for _path, _name, _scope in (
     _serve_effective(f"{_path}/policies/effective", f"{_name}_effective_policies", _scope)
     _serve_history(f"{_path}/policies", _name, _scope)
     _serve_scope(_path, _name, _scope)
-_serve_effective(_TABLE + "/policies", "effective_policies", _table_scope)
-_serve_list(_BUCKET, "bucket", _bucket_scope)
-_serve_list(_NAMESPACE, "namespace", _namespace_scope)
+    _serve_list(_path, _name, _scope)

@@ -55,16 +55,20 @@ class Policies(Wire):
 
 
 class EffectivePolicy(Wire):
-    """What holds at one scope, each value with where it comes from."""
+    """What holds at one scope: every setting there is, each value with where it comes from."""
 
     type: str
     status: str
-    settings: dict[str, Any]
+    settings: dict[str, Any] = Field(
+        description="Null where nothing gives a value, and where the same setting in another unit is in force."
+    )
     sources: dict[str, str] = Field(
         description='Per setting: default, bucket, "namespace NAME", "property NAME" or table.'
     )
     disabled_reason: str | None = Field(description="Why it does not run as things are; null when it does.")
-    notes: list[str] = Field(description="Table properties that were not taken as they are written.")
+    notes: list[str] = Field(
+        description="Table properties, and settings below a safety floor, that were not taken as they are written."
+    )
 
 
 class EffectivePolicies(Wire):

@@ -329,12 +329,12 @@ def test_maint_D3_a_run_with_nothing_to_do_says_which_rule_said_no():
 def test_one_run_takes_what_its_limits_allow_most_files_first():
     tasks = [task(f"p{p}-{n}", 20, spec_id=1, partition=(p,)) for p in range(4) for n in range(2)]
     tasks += [task(f"p9-{n}", 10, spec_id=1, partition=(9,)) for n in range(6)]
-    by_bytes = planned(*tasks, settings=JobSettings(max_bytes_per_run=100))
+    by_bytes = planned(*tasks, max_bytes_per_run=100)
     assert [group.partition for group in by_bytes.groups] == [(9,), (0,)]
     assert by_bytes.remaining_groups == 3
     by_number = planned(*tasks, settings=JobSettings(max_groups_per_run=1))
     assert [group.partition for group in by_number.groups] == [(9,)]
-    tiny = planned(*tasks, settings=JobSettings(max_bytes_per_run=1))
+    tiny = planned(*tasks, max_bytes_per_run=1)
     assert len(tiny.groups) == 1
 
 

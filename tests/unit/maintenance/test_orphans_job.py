@@ -449,3 +449,16 @@ def test_a_store_that_refuses_to_delete_keeps_the_mark(lake):
     assert report.figures["deleteFailures"] == [f"{paths[0]}: locked"]
     assert report.again_after_ms is None
     assert list(ctx.unreferenced.known(lake.metadata.uuid)) == paths
+
+
+def test_the_report_says_that_shorter_ages_were_not_taken(lake):
+    stray(lake)
+    ctx = context(lake)
+    ctx.allow_unsafe = False
+    ctx.documents[JobKind.UNREFERENCED]["settings"] = {"unreferencedSeconds": 1, "nonCurrentSeconds": 2}
+    lake.clock.advance(60)
+    for changes in ({"dry_run": True}, {}):
+        report = remove(lake, ctx, **changes)
+        (note,) = report.figures["notes"]
+        assert note.startswith("unreferencedSeconds is 1 (level 0), below the floor: 86398 used; ")
+        assert report.figures["filesMarked"] == 0

@@ -12,13 +12,14 @@ from maintenance.policies import (
     Sourced,
     Tier,
     UnreferencedPolicy,
+    complete,
     default_tiers,
     defaults,
     effective,
     explain,
     validate,
 )
-from maintenance.setting_rules import MIB
+from maintenance.setting_rules import MIB, SETTINGS
 from table_format.errors import Invalid
 
 
@@ -158,9 +159,9 @@ def test_small_tiers_and_short_ages_as_a_trial_on_little_data_uses_them():
     assert [tier.target_bytes for tier in compaction(wanted).tiers] == [196608, 1048576]
     short = document(minSnapshotsToKeep=1, maxSnapshotAgeSeconds=1)
     assert validate(SNAPSHOTS, short, allow_unsafe=True) == short
-    assert snapshots(short).max_snapshot_age_ms == 1000
-    assert snapshots(short).enabled
-    assert unreferenced(document(unreferencedSeconds=1, nonCurrentSeconds=1)).enabled
+    in_force = effective(SNAPSHOTS, [short], {}, allow_unsafe=True)
+    assert isinstance(in_force, SnapshotPolicy)
+    assert (in_force.max_snapshot_age_ms, in_force.enabled, in_force.notes) == (1000, True, ())
 
 
 def test_null_settings_are_dropped():
@@ -293,7 +294,8 @@ def test_explain_names_the_source_of_every_value():
         ("namespace", {}),
         ("table", document(maxSnapshotAgeHours=9)),
     ]
-    assert explain(SNAPSHOTS, layers, {"history.expire.min-snapshots-to-keep": "3"}) == {
+    found = explain(SNAPSHOTS, layers, {"history.expire.min-snapshots-to-keep": "3"})
+    assert found.settings == {
         "status": Sourced("enabled", "table"),
         "minSnapshotsToKeep": Sourced(3, "property history.expire.min-snapshots-to-keep"),
         "maxSnapshotAgeHours": Sourced(9, "table"),
@@ -302,3 +304,77 @@ def test_explain_names_the_source_of_every_value():
         "dryRun": Sourced(False, "default"),
         "intervalSeconds": Sourced(3600, "default"),
     }
+
+
+def stored(**settings):
+    """A document as a server that allowed it has stored it."""
+    return document(**settings)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "told", "notes"),
+    [
+        (
+            SNAPSHOTS,
+            {"minSnapshotsToKeep": 0, "maxSnapshotAgeSeconds": 1, "maxRefAgeSeconds": 3599},
+            {"minSnapshotsToKeep": 1, "maxSnapshotAgeSeconds": 3600, "maxRefAgeSeconds": 3600},
+            ["minSnapshotsToKeep is 0", "maxSnapshotAgeSeconds is 1", "maxRefAgeSeconds is 3599"],
+        ),
+        (SNAPSHOTS, {"maxSnapshotAgeSeconds": 3600}, {"maxSnapshotAgeSeconds": 3600}, []),
+        (
+            UNREFERENCED,
+            {"unreferencedSeconds": 1, "nonCurrentSeconds": 60},
+            {"unreferencedSeconds": 86_340, "nonCurrentSeconds": 60},
+            ["unreferencedSeconds is 1"],
+        ),
+        (UNREFERENCED, {"unreferencedSeconds": 0, "nonCurrentDays": 1}, {"unreferencedSeconds": 0}, []),
+    ],
+)
+def test_what_was_stored_below_a_floor_counts_as_the_floor_and_says_so(kind, settings, told, notes):
+    layers = [("bucket", stored(**settings)), ("table", {})]
+    found = explain(kind, layers, {})
+    assert {name: found.value(name) for name in told} == told
+    assert {found.settings[name].source for name in told} == {"bucket"}
+    assert [note.partition(" (bucket), below the floor: ")[0] for note in found.notes] == notes
+    policy = effective(kind, [at for _, at in layers], {})
+    assert len(policy.notes) == len(notes)
+    allowed = explain(kind, layers, {}, allow_unsafe=True)
+    assert {name: allowed.value(name) for name in settings} == settings
+    assert allowed.notes == ()
+
+
+def test_levels_that_are_harmless_alone_are_not_below_a_day_together():
+    policy = unreferenced(stored(unreferencedSeconds=0), stored(nonCurrentSeconds=1))
+    assert policy.unreferenced_seconds + policy.noncurrent_seconds == 86_400
+    (note,) = policy.notes
+    assert note.startswith("unreferencedSeconds is 0 (level 0), below the floor: 86399 used; that needs a ")
+
+
+@pytest.mark.parametrize("kind", list(PolicyType))
+def test_completed_every_setting_has_a_source_and_no_level_says_it_twice(kind):
+    every = complete(kind, explain(kind, [("bucket", document()), ("table", {})], {}))
+    assert list(every) == ["status", *SETTINGS[kind]]
+    assert {sourced.source for name, sourced in every.items() if name != "status"} == {"default"}
+    for name, rule in SETTINGS[kind].items():
+        if name != "tiers":
+            assert every[name].value == rule.default
+
+
+def test_completed_compaction_tells_what_a_run_goes_by():
+    every = complete(COMPACTION, explain(COMPACTION, [("table", document(targetFileSizeMB=64))], {}))
+    assert every["tiers"] == Sourced([{"belowBytes": 32 * MIB, "targetBytes": 64 * MIB}], "default")
+    assert every["maxBytesPerRun"] == Sourced(8 * 1024 * MIB, "default")
+    assert every["targetFileSizeMB"] == Sourced(64, "table")
+    properties = {"write.target-file-size-bytes": str(16 * MIB)}
+    of_property = complete(COMPACTION, explain(COMPACTION, [("table", {})], properties))
+    source = "property write.target-file-size-bytes"
+    assert of_property["targetFileSizeMB"] == Sourced(None, source)
+    assert of_property["targetFileSizeBytes"] == Sourced(16 * MIB, source)
+    assert of_property["tiers"] == Sourced([{"belowBytes": 8 * MIB, "targetBytes": 16 * MIB}], "default")
+
+
+def test_completed_the_unit_that_is_not_in_force_is_none_from_where_the_other_comes():
+    layers = [("bucket", document(maxSnapshotAgeHours=9)), ("table", document(maxSnapshotAgeSeconds=7200))]
+    every = complete(SNAPSHOTS, explain(SNAPSHOTS, layers, {}))
+    assert every["maxSnapshotAgeSeconds"] == Sourced(7200, "table")
+    assert every["maxSnapshotAgeHours"] == Sourced(None, "table")

@@ -119,8 +119,8 @@ class TestEachSetting:
         value, _, member, in_force, _ = CASES[kind, setting]
         for place, level in enumerate(LEVELS):
             named = [(name, document(setting, value) if name == level else {}) for name in LEVELS]
-            assert explain(kind, named, {})[setting].value == value
-            assert explain(kind, named, {})[setting].source == level
+            assert explain(kind, named, {}).settings[setting].value == value
+            assert explain(kind, named, {}).settings[setting].source == level
             policy = effective(kind, [at for _, at in named], {})
             assert getattr(policy, member) == in_force, f"set at level {place}"
 
@@ -131,7 +131,7 @@ class TestEachSetting:
                 named = [(name, {}) for name in LEVELS]
                 named[wider] = (LEVELS[wider], document(setting, wide))
                 named[nearer] = (LEVELS[nearer], document(setting, near))
-                found = explain(kind, named, {})[setting]
+                found = explain(kind, named, {}).settings[setting]
                 assert (found.value, found.source) == (near, LEVELS[nearer])
                 assert getattr(effective(kind, [at for _, at in named], {}), member) == in_force
 
@@ -152,11 +152,11 @@ def test_a_property_counts_below_the_tables_policy_and_above_all_others(name):
     (kind,) = [PolicyType(kind) for kind, known in PROPERTIES.items() if name in known]
     own, other, member, in_force, _ = CASES[kind, setting]
     inherited = layers(bucket=document(setting, other), namespace_a_b=document(setting, other))
-    found = explain(kind, inherited, {name: text})
+    found = explain(kind, inherited, {name: text}).settings
     assert (found[told].value, found[told].source) == (value, f"property {name}")
     assert setting == told or setting not in found
     with_own = [*inherited[:-1], ("table", document(setting, own))]
-    found = explain(kind, with_own, {name: text})
+    found = explain(kind, with_own, {name: text}).settings
     assert (found[setting].value, found[setting].source) == (own, "table")
     assert setting == told or told not in found
     assert getattr(effective(kind, [at for _, at in with_own], {name: text}), member) == in_force
