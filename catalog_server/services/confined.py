@@ -4,12 +4,12 @@ A commit's own files are checked when it comes; the files that those name in tur
 only seen when they are read.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO
 
 from catalog_server.services.locations import is_inside
 from table_format.errors import Invalid
-from table_format.io.store import DeleteFailure, ObjectInfo, ObjectStore
+from table_format.io.store import DeleteFailure, ObjectInfo, ObjectStore, Piece, Range
 
 
 class Confined:
@@ -50,6 +50,13 @@ class Confined:
     def open_output(self, path: str) -> BinaryIO:
         """As the store."""
         return self._store.open_output(self._inside(path))
+
+    def compose(self, path: str, pieces: Sequence[Piece], go_on: Callable[[], None]) -> int:
+        """As the store."""
+        for piece in pieces:
+            if isinstance(piece, Range):
+                self._inside(piece.path)
+        return self._store.compose(self._inside(path), pieces, go_on)
 
     def _inside(self, path: str) -> str:
         if not is_inside(self._within, path):

@@ -10,13 +10,22 @@ from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Literal, TypeAlias, TypeVar, cast
 
 from table_format.errors import Unavailable
-from table_format.io.store import DeleteFailure, ObjectInfo, ObjectStore
+from table_format.io.store import DeleteFailure, ObjectInfo, ObjectStore, Piece
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 Method: TypeAlias = Literal[
-    "get", "put", "head", "exists", "list", "delete_many", "open_input", "open_output", "close_output"
+    "get",
+    "put",
+    "head",
+    "exists",
+    "list",
+    "delete_many",
+    "open_input",
+    "open_output",
+    "close_output",
+    "compose",
 ]
 
 
@@ -186,6 +195,11 @@ class Failing:
             raise late
         return cast("BinaryIO", _FailingOutput(self._store.open_output(path), self, path))
 
+    def compose(self, path: str, pieces: Sequence[Piece], go_on: Callable[[], None]) -> int:
+        """As the store; a rule is due when it matches the path that is written."""
+        late = self.check("compose", path)
+        return _unless(late, self._store.compose(path, pieces, go_on))
+
 
 def _unless(late: BaseException | None, answer: T) -> T:
     if late is not None:
@@ -265,6 +279,13 @@ class Counting:
         """As the store."""
         self._call("open_output", path)
         return cast("BinaryIO", _CountingOutput(self._store.open_output(path), self))
+
+    def compose(self, path: str, pieces: Sequence[Piece], go_on: Callable[[], None]) -> int:
+        """As the store; what went through this process counts as written."""
+        self._call("compose", path)
+        through = self._store.compose(path, pieces, go_on)
+        self.add(written=through)
+        return through
 
 
 class _CountingInput(io.BufferedIOBase):

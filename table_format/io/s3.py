@@ -9,7 +9,7 @@ import contextlib
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, BinaryIO, cast
@@ -20,11 +20,13 @@ from table_format.clock import Clock, Ids, SystemClock, SystemIds
 from table_format.errors import AlreadyExists, Forbidden, Invalid, NoSuchFile, TableFormatError, Unavailable
 from table_format.ident import scheme, strip_slash
 from table_format.io.output import Output
+from table_format.io.ranges import beyond, replaced
 from table_format.io.s3_client import Repeater, Tries, connect
+from table_format.io.s3_compose import compose
 from table_format.io.s3_errors import code_of, no_bucket, status_of
 from table_format.io.s3_settings import SCHEMES, S3Settings, read_settings
 from table_format.io.s3_streams import FIRST_BYTES, Chunk, PartsSink, Reader
-from table_format.io.store import DeleteFailure, ObjectInfo
+from table_format.io.store import DeleteFailure, ObjectInfo, Piece, Range
 
 MARK = "frazil-write"
 _KEYS_AT_ONCE = 1000
@@ -193,6 +195,18 @@ class S3ObjectStore:
         sink = PartsSink(upload, self._threads, self._settings.part_size)
         return cast("BinaryIO", Output(sink, path))
 
+    def compose(self, path: str, pieces: Sequence[Piece], go_on: Callable[[], None]) -> int:
+        """Join the pieces; the store itself copies ranges of 5 MiB and more."""
+        upload = _Upload(self, self._client, self._repeater, path, self._ids.uuid())
+        return compose(upload, self._version, pieces, self._threads, go_on)
+
+    def _version(self, wanted: Range) -> bytes:
+        if wanted.size == 0:
+            return b""
+        etag = "" if wanted.etag is None else f'"{wanted.etag}"'
+        found = self._ranged(wanted.path, (wanted.start, wanted.end), etag)
+        return found.data[wanted.start - found.start : wanted.end - found.start]
+
     def is_marked(self, path: str, mark: str) -> bool:
         """Whether the object that is there now was written under that mark."""
         bucket, key = object_of(path)
@@ -306,6 +320,36 @@ class _Upload:
             ),
         )
         return str(answer["ETag"])
+
+    def copy_part(self, number: int, source: Range) -> str:
+        """Have the store copy a part out of another object, of the version that the range names."""
+        bucket, key = object_of(source.path)
+        condition = {} if source.etag is None else {"CopySourceIfMatch": f'"{source.etag}"'}
+
+        def once(_: Tries) -> str:
+            try:
+                answer = self._client.upload_part_copy(
+                    Bucket=self._bucket,
+                    Key=self._key,
+                    UploadId=self._id,
+                    PartNumber=number,
+                    CopySource={"Bucket": bucket, "Key": key},
+                    CopySourceRange=f"bytes={source.start}-{source.end - 1}",
+                    **condition,
+                )
+            except ClientError as error:
+                if status_of(error) == 416 or code_of(error) == "InvalidRange":
+                    raise beyond(source) from None
+                raise
+            tag = answer.get("CopyPartResult", {}).get("ETag")
+            if not tag:
+                raise Unavailable(f"the store did not say what it copied of {source.path}")
+            return str(tag)
+
+        try:
+            return self._repeater.run(source.path, once)
+        except AlreadyExists:
+            raise replaced(source) from None
 
     def complete(self, tags: list[str]) -> None:
         """Make the object of its parts."""

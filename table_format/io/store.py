@@ -5,9 +5,9 @@ never rewrites a path it is given. `put(if_absent=True)` protects against bugs, 
 the database swap.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,24 @@ class DeleteFailure:
 
     path: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """The bytes [start, end) of one object, of the version that `etag` names (None: of whichever is there)."""
+
+    path: str
+    start: int
+    end: int
+    etag: str | None = None
+
+    @property
+    def size(self) -> int:
+        """How many bytes."""
+        return self.end - self.start
+
+
+Piece: TypeAlias = "Range | bytes"
 
 
 class ObjectStore(Protocol):
@@ -74,5 +92,19 @@ class ObjectStore(Protocol):
 
         It does not appear at all when the writer is dropped or leaves a `with` block by an exception. (When `close`
         itself fails because the store's last answer was lost, it may.)
+        """
+        ...
+
+    def compose(self, path: str, pieces: Sequence[Piece], go_on: Callable[[], None]) -> int:
+        """Write an object of bytes and of ranges of other objects of this store, one after the other.
+
+        The store copies what it can itself. The object appears, durably and whole, at the end or not at all.
+        `go_on` is asked now and then; what it raises ends the writing. Gives how many of the object's bytes went
+        through this process.
+
+        Raises:
+            Invalid: a range is none, or goes beyond the end of its object.
+            NoSuchFile: an object to copy from is missing.
+            Unavailable: an object to copy from is another version than the one named.
         """
         ...
