@@ -5,6 +5,7 @@ Everything that can be wrong with the start itself is found before the line is p
 
 import asyncio
 import errno
+import gc
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -233,6 +234,9 @@ class _Server(uvicorn.Server):
         """Begin to serve."""
         await super().startup(sockets)
         if self.started:
+            # What a start leaves is never garbage; looking through it again took 100 ms of all requests at a time.
+            gc.collect()
+            gc.freeze()
             self._ready()
 
     def stop(self) -> None:

@@ -119,27 +119,29 @@ def _view(bucket: str, ident: TableIdent, found: Sequence[Any]) -> ViewRow:
     )
 
 
-# By indexes alone: a row is never read, and the index of blank tables is nearly empty.
-_TABLE_NAMES = """
-SELECT t.name
-FROM buckets b
-JOIN namespaces n ON n.bucket_id = b.id
-LEFT JOIN tables t ON t.namespace_id = n.id AND t.name > ? AND NOT EXISTS (
-       SELECT 1 FROM tables e WHERE e.namespace_id = n.id AND e.name = t.name AND e.metadata_location = '')
-WHERE b.name = ? AND n.key = ?
-ORDER BY t.name
+_NAMESPACE = "(SELECT n.id FROM buckets b JOIN namespaces n ON n.bucket_id = b.id WHERE b.name = ? AND n.key = ?)"
+
+# A first row, of no name, tells that the namespace is there. By indexes alone, and what is blank is looked up once, not
+# for each name: that is half of what a long listing costs.
+_TABLE_NAMES = f"""
+SELECT '' AS name WHERE EXISTS {_NAMESPACE}
+UNION ALL
+SELECT t.name FROM tables t
+WHERE t.namespace_id = {_NAMESPACE} AND t.name > ? AND t.name NOT IN (
+      SELECT e.name FROM tables e WHERE e.namespace_id = {_NAMESPACE} AND e.metadata_location = '')
+ORDER BY name
 LIMIT ?
-"""
+"""  # noqa: S608 - only question marks are put in
 
 
 def table_names(bucket: str, namespace: Namespace, after: str, most: int) -> Lookup[list[str] | None]:
     """So many names of a namespace's tables, in order, after that one; None when there is no such namespace."""
 
     def answer(rows: Sequence[Sequence[Any]]) -> list[str] | None:
-        names = [row[0] for row in rows]
-        return None if not names else [] if names == [None] else names
+        return [row[0] for row in rows[1:]] if rows else None
 
-    return Lookup(_TABLE_NAMES, (after, bucket, key_of(namespace), most), answer)
+    place = (bucket, key_of(namespace))
+    return Lookup(_TABLE_NAMES, (*place, *place, after, *place, most + 1), answer)
 
 
 def bucket_location(bucket: str) -> Lookup[tuple[int, str] | None]:
