@@ -3,16 +3,12 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from maintenance.policy_types import CompactionPolicy
 from table_format.commit.tree import FileKey, file_key
 from table_format.manifest.entries import Content
 from table_format.scan.index import referenced_path, scope_of
 from table_format.scan.plan import FileTask
-
-MAX_KEYS: Final = 10_000_000
-"""Keys deleted by equality that may apply to one data file: they are held in memory, each once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +47,6 @@ def burdens(tasks: Sequence[FileTask]) -> Burdens:
 
 def why_not_applied(task: FileTask) -> str | None:
     """Why the deletes of this file cannot be applied without doubt; None when they can."""
-    keys = 0
     for entry in task.deletes:
         file = entry.data_file
         if file.file_format.upper() != "PARQUET":
@@ -59,8 +54,8 @@ def why_not_applied(task: FileTask) -> str | None:
         if file.key_metadata is not None:
             return "a delete file of it is encrypted"
         if file.content is Content.EQUALITY_DELETES:
-            keys += file.record_count
-        elif referenced_path(file) is None and scope_of(file) != scope_of(task.entry.data_file):
+            continue
+        if referenced_path(file) is None and scope_of(file) != scope_of(task.entry.data_file):
             # By the specification it deletes nothing there, by DuckDB, which wrote it, it does.
             return "a position delete that names it is filed under another partition"
-    return f"more than {MAX_KEYS} keys are deleted of it by equality" if keys > MAX_KEYS else None
+    return None

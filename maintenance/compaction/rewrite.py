@@ -116,6 +116,7 @@ class _Count:
 def _read(
     inputs: Sequence[FileTask], options: FileOptions, place: Place, count: _Count
 ) -> Iterator[pa.RecordBatch]:
+    place.deletes.sweep(place.store, inputs, place.metadata, place.go_on)
     for task in inputs:
         for batch in read_task(place.store, task, place.metadata, cache=place.deletes, tally=count.tally):
             place.go_on()

@@ -20,10 +20,10 @@ from table_format.manifest.entries import (
     Status,
 )
 from table_format.metadata.document import TableMetadata
-from table_format.scan.deletes import referenced_paths
 from table_format.scan.index import Scope, may_reference, referenced_path, scope_of, sequence_of
 from table_format.scan.partitions import is_unpartitioned
 from table_format.scan.plan import ManifestCache, holds_no_live_file, snapshot_manifests
+from table_format.scan.positions import referenced_paths
 
 FileKey: TypeAlias = tuple[str, int | None]
 

@@ -19,50 +19,18 @@ from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import Content, DataFile, ManifestEntry
 from table_format.metadata.document import TableMetadata
 from table_format.scan.equality import KeyColumns, KeySet, key_fields
-from table_format.scan.equality_stream import MOST_KEYS_HELD, streamed_matches
 from table_format.scan.files import open_file, read_name_mapping
-from table_format.scan.index import (
-    FILE_PATH_FIELD_ID,
-    POSITION_FIELD_ID,
-    is_vector,
-    referenced_path,
-    sequence_of,
-)
+from table_format.scan.index import referenced_path, sequence_of
 from table_format.scan.lineage import LINEAGE_FIELDS, Lineage
 from table_format.scan.plan import FileTask, SnapshotFiles
-from table_format.scan.read import BATCH_ROWS, Projection, read_file, row_count
+from table_format.scan.positions import read_positions, referenced_paths
+from table_format.scan.read import BATCH_ROWS, Projection, row_count
+from table_format.scan.sweep import Ids, Swept, sorted_deletes, sweep
 from table_format.scan.vectors import Positions, Vector, read_vector
-from table_format.schema.arrow import compute
 
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
-CACHE_BYTES = 256 * 1024 * 1024
-
-_POSITION_SCHEMA: JsonObject = {
-    "type": "struct",
-    "fields": [
-        {"id": FILE_PATH_FIELD_ID, "name": "file_path", "required": True, "type": "string"},
-        {"id": POSITION_FIELD_ID, "name": "pos", "required": True, "type": "long"},
-    ],
-}
-_PATH_SCHEMA: JsonObject = {"type": "struct", "fields": _POSITION_SCHEMA["fields"][:1]}
-_POSITION_NAMES: list[JsonObject] = [
-    {"field-id": FILE_PATH_FIELD_ID, "names": ["file_path"]},
-    {"field-id": POSITION_FIELD_ID, "names": ["pos"]},
-]
-
-
-def referenced_paths(store: ObjectStore, delete_file: DataFile) -> frozenset[str]:
-    """The data files that a Parquet position delete file names.
-
-    Raises:
-        Invalid: the file cannot be read.
-        Unsupported: it is not Parquet.
-    """
-    paths: set[str] = set()
-    for batch in read_file(store, delete_file, _PATH_SCHEMA, name_mapping=_POSITION_NAMES):
-        paths.update(compute.unique(batch.column(0)).to_pylist())
-    return frozenset(paths)
+CACHE_BYTES = 64 * 1024 * 1024
 
 
 def with_deletes_that_name_them(store: ObjectStore, files: SnapshotFiles) -> list[FileTask]:
@@ -107,6 +75,7 @@ class DeleteCache:
     """Delete files held in memory while several tasks that share them are read; the least used go first."""
 
     max_bytes: int = CACHE_BYTES
+    _swept: Swept | None = None
     _held: OrderedDict[tuple[object, ...], tuple[Any, int]] = field(default_factory=OrderedDict)
     _bytes: int = 0
 
@@ -124,6 +93,24 @@ class DeleteCache:
             _, (_, freed) = self._held.popitem(last=False)
             self._bytes -= freed
         return value
+
+    def sweep(
+        self,
+        store: ObjectStore,
+        tasks: Sequence[FileTask],
+        metadata: TableMetadata,
+        go_on: Callable[[], None],
+    ) -> None:
+        """Apply the large delete files of tasks that are to be read next, so that each is read once for all of them.
+
+        What earlier tasks had is forgotten. Raises as `sweep.sweep` does.
+        """
+        self._swept = sweep(store, tasks, metadata, go_on)
+
+    def swept_for(self, store: ObjectStore, task: FileTask, metadata: TableMetadata) -> Swept:
+        """What the large delete files of a task take away."""
+        known = self._swept
+        return known if known is not None and known.has(task) else sweep(store, [task], metadata)
 
 
 @dataclass(slots=True)
@@ -191,23 +178,23 @@ class _Deletes:
     """All deletes of one task, loaded."""
 
     def __init__(
-        self, store: ObjectStore, task: FileTask, metadata: TableMetadata, cache: DeleteCache
+        self,
+        store: ObjectStore,
+        task: FileTask,
+        metadata: TableMetadata,
+        cache: DeleteCache,
     ) -> None:
         self._store = store
         self._metadata = metadata
         self._cache = cache
         self._mapping = read_name_mapping(metadata)
-        self._data_file = task.entry.data_file
-        self._streamed: list[Mask] = []
-        by_content: dict[Content, list[ManifestEntry]] = {content: [] for content in Content}
-        for entry in task.deletes:
-            by_content[entry.data_file.content].append(entry)
-        path = task.entry.data_file.file_path
-        positional = by_content[Content.POSITION_DELETES]
-        vectors = [self._vector(entry.data_file, path) for entry in positional if is_vector(entry.data_file)]
+        self._swept = cache.swept_for(store, task, metadata)
+        found = sorted_deletes(task)
+        self._path = task.entry.data_file.file_path
+        vectors = [self._vector(file, self._path) for file in found.vectors]
         self._vector_of_file = vectors[0] if vectors else None
-        self._positions = self._load_positions([e for e in positional if not is_vector(e.data_file)], path)
-        self._key_sets = self._load_keys(by_content[Content.EQUALITY_DELETES])
+        self._positions = self._load_positions(found.held_positions, self._path)
+        self._key_sets = [self._key_set(ids, files) for ids, files in found.held_keys.items()]
 
     def key_fields(self) -> list[list[JsonObject]]:
         """The columns to compare, a list for each set of equality ids."""
@@ -222,8 +209,7 @@ class _Deletes:
             keep[self._vector_of_file.within(start, start + rows) - start] = False
         for key_set, columns in zip(self._key_sets, keys, strict=True):
             keep &= ~key_set.matches(columns.of(batch))
-        for deleted in self._streamed:
-            keep &= ~deleted[start : start + rows]
+        self._swept.clear_of(self._path, keep, start)
         return keep
 
     def _vector(self, file: DataFile, path: str) -> Vector:
@@ -233,13 +219,13 @@ class _Deletes:
             )
         return read_vector(self._store, file)
 
-    def _load_positions(self, entries: Sequence[ManifestEntry], path: str) -> Positions:
-        parts = [self._positions_in(entry.data_file, path) for entry in entries]
+    def _load_positions(self, files: Sequence[DataFile], path: str) -> Positions:
+        parts = [self._positions_in(file, path) for file in files]
         return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
 
     def _positions_in(self, file: DataFile, path: str) -> Positions:
         def load() -> dict[str, Positions]:
-            return _read_positions(self._store, file)
+            return read_positions(self._store, file)
 
         def size(by_path: dict[str, Positions]) -> int:
             return sum(positions.nbytes + len(name) for name, positions in by_path.items())
@@ -248,42 +234,7 @@ class _Deletes:
         found: Positions = by_path.get(path, np.empty(0, dtype=np.int64))
         return found
 
-    def _load_keys(self, entries: Sequence[ManifestEntry]) -> list[KeySet]:
-        by_ids: dict[tuple[int, ...], list[DataFile]] = {}
-        for entry in entries:
-            ids = entry.data_file.equality_ids
-            if not ids:
-                raise Invalid(f"equality delete file {entry.data_file.file_path} names no columns")
-            by_ids.setdefault(tuple(sorted(set(ids))), []).append(entry.data_file)
-        sets = []
-        for key, files in sorted(by_ids.items()):
-            if sum(file.record_count for file in files) > MOST_KEYS_HELD:
-                self._streamed.append(self._stream(key_fields(self._metadata, key), files))
-            else:
-                sets.append(self._key_set(key, files))
-        return sets
-
-    def _stream(self, fields: list[JsonObject], files: Sequence[DataFile]) -> Mask:
-        """Which rows of the data file the keys delete, a byte a row."""
-        spec = self._metadata.spec(self._data_file.spec_id)
-        rows = self._key_batches(self._data_file, fields, spec)
-
-        def keys() -> Iterator[list[Any]]:
-            for file in files:
-                yield from self._key_batches(file, fields, None)
-
-        parts = list(streamed_matches(fields, rows, keys))
-        return np.concatenate(parts) if parts else np.empty(0, dtype=np.bool_)
-
-    def _key_batches(
-        self, file: DataFile, fields: list[JsonObject], spec: JsonObject | None
-    ) -> Iterator[list[Any]]:
-        with open_file(self._store, file, self._mapping) as source:
-            columns = KeyColumns(source, fields, spec)
-            for batch in source.batches(columns.positions, BATCH_ROWS):
-                yield columns.of(batch)
-
-    def _key_set(self, ids: tuple[int, ...], files: Sequence[DataFile]) -> KeySet:
+    def _key_set(self, ids: Ids, files: Sequence[DataFile]) -> KeySet:
         fields = key_fields(self._metadata, ids)
 
         def load() -> KeySet:
@@ -304,15 +255,3 @@ class _Deletes:
 
         table: pa.Table = self._cache.get(("delete", file.file_path), load, lambda keys: keys.nbytes)
         return table
-
-
-def _read_positions(store: ObjectStore, file: DataFile) -> dict[str, Positions]:
-    """The positions in a delete file, by data file."""
-    parts: dict[str, list[Positions]] = {}
-    for batch in read_file(store, file, _POSITION_SCHEMA, name_mapping=_POSITION_NAMES):
-        encoded: Any = batch.column(0).dictionary_encode()
-        codes = encoded.indices.to_numpy()
-        positions = batch.column(1).to_numpy()
-        for code, path in enumerate(encoded.dictionary.to_pylist()):
-            parts.setdefault(path, []).append(positions[codes == code])
-    return {path: np.unique(np.concatenate(found)) for path, found in parts.items()}

@@ -17,7 +17,7 @@ from table_format.metadata.document import TableMetadata
 from table_format.scan.files import SourceFile
 from table_format.scan.project import converter, find_leaf, missing
 from table_format.scan.read import file_gaps, row_count
-from table_format.schema.arrow import ArrowArray, ArrowType, compute, to_arrow
+from table_format.schema.arrow import ArrowArray, ArrowType, compute, kinds, to_arrow
 from table_format.schema.types import FieldView, Slot, fields_by_id
 
 Codes: TypeAlias = "npt.NDArray[np.int64]"
@@ -110,7 +110,11 @@ def _plain(arrow: ArrowType) -> ArrowType:
 
 
 def _stored(array: ArrowArray) -> ArrowArray:
-    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
+    """The values as they are compared: all NaNs are one."""
+    plain = array.storage if isinstance(array.type, pa.BaseExtensionType) else array
+    if not kinds.is_floating(plain.type):
+        return plain
+    return compute.if_else(compute.is_nan(plain), pa.scalar(float("nan"), plain.type), plain)
 
 
 class KeySet:

@@ -230,10 +230,6 @@ def test_a_file_without_rows_is_not_heavy_by_ratio():
             {"spec_id": 1, "partition": (1,)},
             "a position delete that names it is filed under another partition",
         ),
-        (
-            {"content": Content.EQUALITY_DELETES, "record_count": 10_000_001},
-            "more than 10000000 keys are deleted of it by equality",
-        ),
     ],
 )
 def test_files_whose_deletes_cannot_be_applied_are_left_alone_with_the_reason(changes, reason):

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -17,12 +16,11 @@ from table_format.metadata.document import TableMetadata
 from table_format.scan.deletes import (
     DeleteCache,
     read_task,
-    referenced_paths,
     with_deletes_that_name_them,
 )
 from table_format.scan.equality import KeySet
-from table_format.scan.equality_stream import streamed_matches
 from table_format.scan.plan import FileTask, SnapshotFiles
+from table_format.scan.positions import referenced_paths
 from tests.factories.lake import IDENT, Lake
 from tests.factories.vectors import put_vector
 from tests.fakes.clock import ManualClock
@@ -209,29 +207,10 @@ def test_more_keys_than_are_held_delete_the_same_rows(
         lake.equality_file([row(4, "a"), row(5, "a"), row(6, None)], [1, 2]),
         lake.position_file([(data.file_path, 0)]),
     ]
-    monkeypatch.setattr("table_format.scan.deletes.MOST_KEYS_HELD", most)
+    monkeypatch.setattr("table_format.scan.sweep.MOST_KEYS_HELD", most)
     for batch_rows in (1, 7, 65_536):
         found = ids(read(lake, task_of(data, *deletes), batch_rows=batch_rows))
         assert found == [n for n in range(50) if n not in (0, 3, 4, 9)]
-
-
-@pytest.mark.parametrize(("chunk_rows", "chunk_bytes"), [(1, 2**30), (3, 2**30), (100, 1), (100, 2**30)])
-def test_rows_held_in_chunks_meet_every_key(chunk_rows: int, chunk_bytes: int) -> None:
-    fields: list[JsonObject] = [{"id": 1, "name": "a", "type": "long"}]
-    passes = []
-
-    def keys() -> list[list[pa.Array]]:
-        passes.append(1)
-        return [
-            [pa.array([4, None, 77], pa.int64())],
-            [pa.array([], pa.int64())],
-            [pa.array([1], pa.int64())],
-        ]
-
-    rows = [[pa.array(values, pa.int64())] for values in ([1, 2], [3, 4, 4], [None, 5])]
-    parts = list(streamed_matches(fields, rows, keys, chunk_rows=chunk_rows, chunk_bytes=chunk_bytes))
-    assert np.concatenate(parts).tolist() == [True, False, False, True, True, True, False]
-    assert len(passes) == len(parts) == {1: 3, 3: 2, 100: 3 if chunk_bytes == 1 else 1}[chunk_rows]
 
 
 def test_deletes_that_make_no_sense_are_refused(lake: Lake) -> None:

@@ -1,0 +1,21 @@
+"""The peak memory of a process that rewrites one group stays bounded, whatever the group asks for.
+
+The sizes here are slices of those of `benchmarks/bench_group_memory.py`, which `make bench` runs in full.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.bench_group_memory import MB, measure
+
+MOST = 512 * MB
+"""Bytes resident at the peak, Python and its libraries included."""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("case", "scale"), [("equality-keys", 0.1)])
+def test_group_memory_is_bounded(tmp_path: Path, case: str, scale: float) -> None:
+    found = measure(case, tmp_path, scale)
+    assert found["rows"] > 0
+    assert found["peak"] < MOST
