@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from ingest_plugin.bind.keyed import Keys
 from ingest_plugin.bind.topic import TopicBinder
 from ingest_plugin.coordinator import Coordinator
 from ingest_plugin.decode.json import JsonDecoder
@@ -14,6 +15,7 @@ from ingest_plugin.offsets import Source
 from ingest_plugin.settings import CatalogSettings, IngestSettings, TopicSettings, ValueFormat
 from ingest_plugin.worker import Worker
 from ingest_plugin.write.buffer import RowBuffer, StoreFor
+from ingest_plugin.write.changes import ChangeBuffer
 from ingest_plugin.write.dead_letters import DeadLetters
 from ingest_plugin.write.task import TopicTask
 from table_format.catalog import TableCatalog
@@ -67,11 +69,17 @@ def assemble(  # noqa: PLR0913 - a composition root takes every part
         def buffer() -> RowBuffer:
             return RowBuffer(store_for=store_for, ids=ids, target_bytes=topic.target_bytes)
 
+        rows = buffer()
+        keyed = topic.keyed
         return TopicTask(
             settings=topic,
             decoder=decoder_of(topic, registry),
             binder=TopicBinder(settings=topic, catalog=catalog, clock=clock, ids=ids),
-            rows=buffer(),
+            rows=rows,
+            keys=Keys(columns=topic.id_columns, operation_field=topic.cdc_field) if keyed else None,
+            changes=ChangeBuffer(out=rows, key=topic.id_columns, memory_bytes=topic.upsert_bytes)
+            if keyed
+            else None,
             letters=DeadLetters(
                 catalog=catalog, ident=topic.dead_letters, buffer=buffer(), clock=clock, ids=ids
             ),

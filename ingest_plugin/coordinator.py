@@ -5,6 +5,7 @@ recorded offsets equal those from which the files start; and the catalog accepts
 checked. Kafka's group membership merely spreads the work.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -16,10 +17,13 @@ from ingest_plugin.write.buffer import StoreFor
 from ingest_plugin.write.task import Pending, TopicStopped, TopicTask
 from table_format.catalog import LoadedTable, TableCatalog
 from table_format.clock import Clock, Ids
-from table_format.commit.append import MERGE_FROM_MANIFESTS, append
+from table_format.commit.append import MERGE_FROM_MANIFESTS
 from table_format.commit.change import Change
 from table_format.commit.retry import CommitResult, commit_with_retry
+from table_format.commit.row_delta import row_delta
 from table_format.errors import Internal, NoSuchTable
+from table_format.manifest.entries import Content, DataFile
+from table_format.metadata.document import TableMetadata
 
 log = structlog.get_logger("frazil.ingest.commit")
 
@@ -109,6 +113,8 @@ class Coordinator:
         if home is None:
             raise Internal("a commit without a table")
         store = self.store_for(home.metadata.location, home.config)
+        data = [file for file in pending.files if file.content is Content.DATA]
+        deletes = [file for file in pending.files if file.content is not Content.DATA]
 
         def build(table: LoadedTable) -> Change | None:
             nonlocal verdict
@@ -117,13 +123,16 @@ class Coordinator:
             before = offsets.recorded(table.metadata, task.settings.topic)
             landed = offsets.landed(table.metadata, pending.commit_id)
             verdict = judge(before.offsets, pending.ranges, landed=landed)
+            if verdict is Verdict.APPLY and not _deletes_reach(table.metadata, deletes):
+                verdict = Verdict.OVERLAP
             if verdict is not Verdict.APPLY:
                 return None
             keys = offsets.summary(before, task.source, _ends(pending), pending.commit_id)
-            change = append(
+            change = row_delta(
                 store,
                 table,
-                pending.files,
+                data,
+                deletes,
                 summary=keys,
                 clock=self.clock,
                 ids=self.ids,
@@ -141,6 +150,12 @@ class Coordinator:
             raise TopicStopped(f"table {task.settings.ident} was dropped while it was written") from None
         # A commit that the loop found to be in the table after all has been applied, whatever was judged before.
         return (Verdict.LANDED if result.applied else verdict), result
+
+
+def _deletes_reach(metadata: TableMetadata, deletes: Sequence[DataFile]) -> bool:
+    """Whether deletes within partitions still reach all rows: not when the partitioning was changed meanwhile."""
+    within = any(metadata.spec(file.spec_id)["fields"] for file in deletes)
+    return not within or len(metadata.partition_specs) == 1
 
 
 def _ends(pending: Pending) -> dict[int, int]:

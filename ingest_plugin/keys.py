@@ -21,6 +21,10 @@ OFFERED = frozenset(
         "schema",
         "write.target.file.size.bytes",
         "metadata.columns",
+        "upsert.enable",
+        "id.columns",
+        "cdc.field",
+        "write.upsert.memory.bytes",
     }
 )
 
@@ -40,9 +44,6 @@ _ELSEWHERE: Mapping[str, tuple[frozenset[str], str]] = {
         frozenset({"flatten"}),
         "fields of json and by_schema_id values always become columns (flatten); others are not offered yet",
     ),
-    "id.columns": (frozenset(), "tables are append-only so far"),
-    "upsert.enable": (frozenset({"false"}), "tables are append-only so far"),
-    "cdc.field": (frozenset(), "tables are append-only so far"),
     "expire.snapshot.enabled": (frozenset(), "set the policy icebergSnapshotManagement of the catalog"),
     "expire.snapshot.older.than.hours": (
         frozenset(),

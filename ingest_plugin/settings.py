@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from ingest_plugin.bind.typetext import parse_type
+from ingest_plugin.decode.plain import KEY_COLUMN
 from ingest_plugin.keys import PREFIX, ConfigError, check_known, topic_keys
 from ingest_plugin.partition_by import PartitionTerm, parse
 from table_format.ident import Namespace, TableIdent
@@ -103,6 +104,38 @@ class TopicSettings(_Section):
     explicit: SchemaSettings = Field(default_factory=SchemaSettings, alias="schema")
     target_bytes: int = Field(default=64 * MIB, ge=1024, le=2048 * MIB, alias="write.target.file.size.bytes")
     metadata_columns: bool = Field(default=True, alias="metadata.columns")
+    upsert: bool = Field(default=False, alias="upsert.enable")
+    id_columns: tuple[str, ...] = Field(default=(), alias="id.columns")
+    cdc_field: tuple[str, ...] = Field(default=(), alias="cdc.field")
+    upsert_bytes: int = Field(default=128 * MIB, ge=1024, le=4096 * MIB, alias="write.upsert.memory.bytes")
+
+    @field_validator("id_columns", mode="before")
+    @classmethod
+    def _parse_key(cls, value: Any) -> tuple[str, ...]:
+        if isinstance(value, str):
+            value = [part.strip() for part in value.strip().removeprefix("[").removesuffix("]").split(",")]
+            value = [] if value == [""] else value
+        if not isinstance(value, list | tuple) or not all(isinstance(name, str) and name for name in value):
+            raise ConfigError(f"id.columns must be a list of column names, got {value!r}")
+        folded = [name.lower() for name in value]
+        for name in value:
+            if folded.count(name.lower()) > 1:
+                raise ConfigError(f"id.columns names column '{name}' twice")
+        return tuple(value)
+
+    @field_validator("cdc_field", mode="before")
+    @classmethod
+    def _parse_path(cls, value: Any) -> tuple[str, ...]:
+        if not isinstance(value, str) or not all(value.split(".")):
+            raise ConfigError(
+                f"cdc.field must be the name of a field, with dots between levels, got {value!r}"
+            )
+        return tuple(value.split("."))
+
+    @property
+    def keyed(self) -> bool:
+        """Whether rows take the place of those with the same key."""
+        return self.upsert or bool(self.cdc_field)
 
     @field_validator("partition_by", mode="before")
     @classmethod
@@ -288,6 +321,7 @@ def _check_together(settings: IngestSettings) -> None:
             raise ConfigError(f"[topics.{topic.topic}]: 'schema' is for convert.value.type = \"json\"")
         if topic.metadata_columns and METADATA_COLUMN in topic.explicit.columns:
             raise ConfigError(f"[topics.{topic.topic}]: column '{METADATA_COLUMN}' is ours")
+        _check_key(topic)
         topic.explicit.types()
         idents = [topic.ident]
         if topic.tolerance is not Tolerance.NONE:
@@ -300,3 +334,18 @@ def _check_together(settings: IngestSettings) -> None:
                     ": give one of them another 'table'"
                 )
             owners[folded] = topic.topic
+
+
+def _check_key(topic: TopicSettings) -> None:
+    if topic.keyed and not topic.id_columns:
+        wanted = "upsert.enable" if topic.upsert else "cdc.field"
+        raise ConfigError(
+            f"[topics.{topic.topic}]: {wanted} needs 'id.columns', the columns that tell rows apart"
+        )
+    plain = topic.value_format in (ValueFormat.RAW, ValueFormat.STRING)
+    if topic.id_columns and plain and topic.id_columns != (KEY_COLUMN,):
+        raise ConfigError(
+            f"[topics.{topic.topic}]: id.columns of a {topic.value_format} topic can only be [{KEY_COLUMN}]"
+        )
+    if topic.metadata_columns and METADATA_COLUMN in topic.id_columns:
+        raise ConfigError(f"[topics.{topic.topic}]: '{METADATA_COLUMN}' cannot be part of id.columns")

@@ -4,17 +4,25 @@ Owns the catalog calls around a schema. Two processes may do the same at once: w
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ingest_plugin.keys import ConfigError
 from ingest_plugin.partition_by import PartitionTerm, spec_of
 from table_format.catalog import LoadedTable, NewTable, TableCatalog
 from table_format.clock import Clock, Ids
-from table_format.errors import AlreadyExists, CommitFailed, CommitStateUnknown, NoSuchNamespace, NoSuchTable
+from table_format.errors import (
+    AlreadyExists,
+    CommitFailed,
+    CommitStateUnknown,
+    Invalid,
+    NoSuchNamespace,
+    NoSuchTable,
+)
 from table_format.ident import TableIdent
 from table_format.jsontypes import JsonObject
 from table_format.schema import evolve
 from table_format.schema.types import with_fresh_ids
+from table_format.write.deletes import key_schema, reach
 
 ATTEMPTS = 12
 # A commit every minute is 1,440 metadata files a day: the catalog deletes those that fall off the log.
@@ -39,18 +47,24 @@ def find(catalog: TableCatalog, ident: TableIdent) -> LoadedTable | None:
 
 
 def create(
-    catalog: TableCatalog, ident: TableIdent, struct: JsonObject, partition_by: Sequence[PartitionTerm]
+    catalog: TableCatalog,
+    ident: TableIdent,
+    struct: JsonObject,
+    partition_by: Sequence[PartitionTerm],
+    key: Sequence[str] = (),
 ) -> LoadedTable:
-    """Create the table with these columns; when another process was first, its table.
+    """Create the table with these columns, `key` as its identifier fields; when another process was first, its table.
 
     Raises:
-        ConfigError: a partition expression does not fit the columns.
+        ConfigError: a partition expression does not fit the columns, or a column of the key is missing or unfit.
         CommitStateUnknown: the catalog did not say, and the table is not there: try again.
     """
     counter = itertools.count(1)
     schema = with_fresh_ids({**struct, "schema-id": 0}, lambda: next(counter))
     if isinstance(schema, str):
         raise ConfigError("a table's schema is a struct")
+    if key:
+        schema = _identified(schema, key)
     spec = spec_of(partition_by, schema) if partition_by else None
     try:
         return catalog.create(ident, NewTable(schema=schema, partition_spec=spec, properties=PROPERTIES))
@@ -61,6 +75,62 @@ def create(
         if found is None:
             raise
         return found
+
+
+def _identified(schema: JsonObject, key: Sequence[str]) -> JsonObject:
+    ids = key_ids(schema, key)
+    try:
+        key_schema(schema, ids)
+    except Invalid as error:
+        raise ConfigError(f"id.columns: {error}") from None
+    return {**schema, "identifier-field-ids": list(ids)}
+
+
+def key_ids(schema: JsonObject, key: Iterable[str]) -> tuple[int, ...]:
+    """The ids of the key's columns, in the schema's order; names match whatever their case.
+
+    Raises:
+        ConfigError: a column is missing: by fewer columns other rows would be meant.
+    """
+    wanted = {name.lower(): name for name in key}
+    found = {
+        field["name"].lower(): int(field["id"])
+        for field in schema["fields"]
+        if field["name"].lower() in wanted
+    }
+    if missing := sorted(wanted.keys() - found.keys()):
+        names = ", ".join(repr(wanted[name]) for name in missing)
+        raise ConfigError(f"id.columns names {names}, which the table does not have")
+    return tuple(found.values())
+
+
+def let_deletes_reach(catalog: TableCatalog, table: LoadedTable, key: Sequence[str]) -> LoadedTable:
+    """The table with a spec under which deletes by the key reach every row that may have it, added where needed.
+
+    Raises:
+        ConfigError: the table cannot hold deletes by this key.
+        CommitStateUnknown: the catalog did not answer: try again.
+    """
+    ids = key_ids(table.metadata.schema(), key)
+    try:
+        key_schema(table.metadata.schema(), ids)
+    except Invalid as error:
+        raise ConfigError(f"id.columns: {error}") from None
+    if table.metadata.format_version < 2:
+        raise ConfigError(
+            f"table {table.ident} is of format version 1, which has no deletes; upgrade it to version 2"
+        )
+    if reach(table.metadata, ids) is not None:
+        return table
+    requirements: list[JsonObject] = []
+    if table.metadata.uuid is not None:
+        requirements.append({"type": "assert-table-uuid", "uuid": table.metadata.uuid})
+    unpartitioned = {
+        "spec-id": max(spec["spec-id"] for spec in table.metadata.partition_specs) + 1,
+        "fields": [],
+    }
+    committed = catalog.commit(table.ident, requirements, [{"action": "add-spec", "spec": unpartitioned}])
+    return committed if committed.config else _with_config(committed, table)
 
 
 def grow(

@@ -167,6 +167,7 @@ class Worker:
         return (
             task.fault is not None
             or at_end
+            or task.full
             or task.pending is not None
             or self._clock.monotonic() >= lane.due
         )

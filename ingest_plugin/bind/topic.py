@@ -4,7 +4,7 @@ Nothing here writes rows. The table is changed only by legal schema changes; a r
 a data error.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,10 +23,12 @@ from ingest_plugin.settings import METADATA_COLUMN, TopicSettings, ValueFormat
 from ingest_plugin.write.dead_letters import MAX_MILLIS, micros_of
 from table_format.catalog import LoadedTable, TableCatalog
 from table_format.clock import Clock, Ids
+from table_format.errors import Internal
 from table_format.jsontypes import JsonObject
 from table_format.schema import evolve
 from table_format.schema.arrow import ArrowArray, to_arrow
 from table_format.schema.conform import conform
+from table_format.write.deletes import key_schema
 
 log = structlog.get_logger("frazil.ingest.bind")
 
@@ -76,6 +78,8 @@ class TopicBinder:
         before = self.table
         if before is None or table is None or _schema_key(before) != _schema_key(table):
             self._binders, self._settled = {}, set()
+        if table is not None and self.settings.keyed and _has(table, self.settings.id_columns):
+            table = tables.let_deletes_reach(self.catalog, table, self.settings.id_columns)
         self.table = table
 
     def open(self) -> LoadedTable | None:
@@ -95,7 +99,7 @@ class TopicBinder:
         if table is not None:
             self._compare_partitioning(table)
         self.adopt(table)
-        return table
+        return self.table
 
     def ensure_table(self) -> LoadedTable | None:
         """The table, created from what is known without any record; None when nothing is.
@@ -139,6 +143,38 @@ class TopicBinder:
         return BoundRows(
             batch=_batch(arrays, table, len(places)), places=places, changes=changes, errors=errors
         )
+
+    def key_is_text(self) -> bool:
+        """Whether the key is one column of text, as far as the table or the settings tell."""
+        known = self._explicit() if self.table is None else self.table.metadata.schema()
+        key = {name.lower() for name in self.settings.id_columns}
+        kinds = [field["type"] for field in known["fields"] if field["name"].lower() in key]
+        return kinds == ["string"]
+
+    def bind_keys(self, group: Group) -> BoundRows:
+        """The key columns of the group's rows as a batch; of its columns the others are only looked at.
+
+        Raises:
+            ConfigError: the table cannot be created as configured, or has no such key.
+            Unavailable: the catalog is away.
+        """
+        columns = columns_of(group.rows) if group.struct is None else None
+        try:
+            table = self._fitting_table(group, columns)
+        except tables.SchemaConflict as error:
+            reason = unmappable(f"does not fit the table: {error}")
+            return BoundRows(batch=None, places=(), errors=dict.fromkeys(group.positions, reason))
+        if table is None:
+            raise Internal("a key without a type")
+        ids = tables.key_ids(table.metadata.schema(), self.settings.id_columns)
+        keys = key_schema(table.metadata.schema(), ids)
+        bound = Binder(keys, trusted=group.struct is not None, reserved=frozenset()).bind(group.rows)
+        errors = {group.positions[place]: invalid(reason) for place, reason in bound.errors.items()}
+        if not bound.kept:
+            return BoundRows(batch=None, places=(), errors=errors)
+        places = [group.positions[place] for place in bound.kept]
+        arrays = pa.RecordBatch.from_arrays(list(bound.arrays.values()), names=list(bound.arrays))
+        return BoundRows(batch=conform(arrays, to_arrow(keys)), places=places, errors=errors)
 
     def conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch bound to an earlier version of the table, in the current one's columns."""
@@ -200,8 +236,9 @@ class TopicBinder:
         return {**struct, "fields": [*others, METADATA_FIELD]}
 
     def _create(self, wanted: JsonObject) -> LoadedTable | None:
+        key = {name.lower() for name in self.settings.id_columns}
         fields = [
-            {"name": change.name, "required": False, "type": change.type}
+            {"name": change.name, "required": change.name.lower() in key, "type": change.type}
             | ({"doc": change.doc} if change.doc else {})
             for change in evolve.changes({"type": "struct", "fields": []}, wanted)
             if isinstance(change, evolve.AddField)
@@ -209,12 +246,31 @@ class TopicBinder:
         if not fields:
             return None
         struct: JsonObject = {"type": "struct", "fields": fields}
-        self.adopt(tables.create(self.catalog, self.settings.ident, struct, self.settings.partition_by))
+        created = tables.create(
+            self.catalog,
+            self.settings.ident,
+            struct,
+            self.settings.partition_by,
+            self.settings.id_columns,
+        )
+        self.adopt(created)
         log.info(status.TABLE_CREATED, table=str(self.settings.ident), columns=len(fields))
         return self.table
 
+    def _with_required_key(self, wanted: JsonObject) -> JsonObject:
+        """No row comes without its key, whatever its schema allows."""
+        key = {name.lower() for name in self.settings.id_columns}
+        if not key:
+            return wanted
+        fields = [
+            {**field, "required": True} if field["name"].lower() in key else field
+            for field in wanted["fields"]
+        ]
+        return {**wanted, "fields": fields}
+
     def _grown(self, wanted: JsonObject) -> LoadedTable:
         """The table in a schema that the wanted rows fit; asks the catalog only when something is missing."""
+        wanted = self._with_required_key(wanted)
         if self.table is not None:
             found = evolve.changes(self.table.metadata.schema(), wanted, case_sensitive=False)
             if not found:
@@ -250,6 +306,11 @@ def _schema_key(table: LoadedTable) -> tuple[str | None, int]:
 
 def _column_names(table: LoadedTable) -> set[str]:
     return {field["name"] for field in table.metadata.schema()["fields"]}
+
+
+def _has(table: LoadedTable, names: Iterable[str]) -> bool:
+    """Whether the table has these columns yet: they may come with the first rows."""
+    return {name.lower() for name in names} <= {name.lower() for name in _column_names(table)}
 
 
 def _batch(arrays: dict[str, ArrowArray], table: LoadedTable, count: int) -> pa.RecordBatch:

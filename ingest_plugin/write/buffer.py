@@ -4,7 +4,7 @@ Owns the files until a commit takes them. A file that no commit was ever sent fo
 be deleted; all others are left to the catalog's removal of unreferenced files.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -64,6 +64,12 @@ class RowBuffer:
         except OSError as error:
             raise Unavailable(f"cannot write to {table.metadata.location}: {error}") from error
         self.rows += batch.num_rows
+
+    def add_files(self, files: Sequence[DataFile], paths: Sequence[str], config: Mapping[str, str]) -> None:
+        """Own complete files that were written beside the rows; `paths` are all that were begun for them."""
+        self._files.extend(files)
+        self._paths.extend(paths)
+        self._config = self._config or config
 
     def close_files(self) -> list[DataFile]:
         """Close the open files and give all that are complete; further rows go to new ones.

@@ -14,13 +14,15 @@ import pyarrow as pa
 import structlog
 
 from ingest_plugin import status
+from ingest_plugin.bind.keyed import STEPS, KeyedChanges, Keys
 from ingest_plugin.bind.topic import TopicBinder
 from ingest_plugin.commit_state import OffsetRange
-from ingest_plugin.decode.values import DataError, Decoder, ErrorKind
+from ingest_plugin.decode.values import DataError, Decoded, Decoder, ErrorKind
 from ingest_plugin.kafka import Message
 from ingest_plugin.offsets import Recorded, Source
 from ingest_plugin.settings import Tolerance, TopicSettings
 from ingest_plugin.write.buffer import RowBuffer
+from ingest_plugin.write.changes import ChangeBuffer
 from ingest_plugin.write.dead_letters import DeadLetters
 from table_format.manifest.entries import DataFile
 
@@ -46,6 +48,16 @@ class Pending:
     sent: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bound:
+    """Rows, or keys to delete, and the messages' places from which they come."""
+
+    batch: pa.RecordBatch
+    places: Sequence[int]
+    step: int = 0
+    deletes: bool = False
+
+
 @dataclass(slots=True, kw_only=True)
 class TopicTask:
     """Everything uncommitted of one topic in this process."""
@@ -56,6 +68,10 @@ class TopicTask:
     rows: RowBuffer
     letters: DeadLetters
     source: Source
+    keys: Keys | None = None
+    """How records name the row they mean; None: all rows are added."""
+    changes: ChangeBuffer | None = None
+    """With `keys`: what is changed before it goes into `rows`."""
     recorded: dict[int, int | None] = field(default_factory=dict)
     """Per partition that is ours: what the table recorded when we last knew."""
     position: dict[int, int] = field(default_factory=dict)
@@ -66,6 +82,12 @@ class TopicTask:
     fault: str | None = None
     """Why the topic must stop once what has been taken is committed."""
     bad_records: Counter[str] = field(default_factory=Counter)
+    _moments: int = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether a commit is due because of what is held in memory."""
+        return self.changes is not None and self.changes.full
 
     @property
     def idle(self) -> bool:
@@ -98,11 +120,12 @@ class TopicTask:
         if not messages or self.fault is not None:
             return
         with _paused_gc():
-            batches, errors = self._bound(messages)
+            bound, errors = self._bound(messages)
             errors = self._tolerated(messages, errors)
             limits = self._limits(messages, errors)
-            for batch, places in batches:
-                self._write(batch, places, messages, limits)
+            for part in bound:
+                self._write(part, messages, limits, errors)
+            self._moments += STEPS * len(messages)
             letters = [
                 (messages[place], error)
                 for place, error in sorted(errors.items())
@@ -121,18 +144,49 @@ class TopicTask:
             return messages
         return [m for m in messages if m.offset() >= self.position.get(m.partition(), _NEVER)]
 
-    def _bound(
-        self, messages: Sequence[Message]
-    ) -> tuple[list[tuple[pa.RecordBatch, Sequence[int]]], dict[int, DataError]]:
+    def _bound(self, messages: Sequence[Message]) -> tuple[list[_Bound], dict[int, DataError]]:
+        if self.keys is not None:
+            return self._bound_by_key(messages, self.keys)
         decoded = self.decoder.decode(messages)
         errors = dict(decoded.errors)
-        batches = []
+        parts = []
         for group in decoded.groups:
             bound = self.binder.bind(group, messages)
             errors.update(bound.errors)
             if bound.batch is not None:
-                batches.append((bound.batch, bound.places))
-        return batches, errors
+                parts.append(_Bound(batch=bound.batch, places=bound.places))
+        return parts, errors
+
+    def _bound_by_key(
+        self, messages: Sequence[Message], keys: Keys
+    ) -> tuple[list[_Bound], dict[int, DataError]]:
+        """What is put is bound first: it says more about the table's columns."""
+        sorted_out = self._sorted(messages, keys)
+        errors: dict[int, DataError] = {}
+        parts = []
+        for changes in sorted_out:
+            errors.update(changes.errors)
+        for group in [put for changes in sorted_out for put in changes.puts]:
+            bound = self.binder.bind(group.group, messages)
+            errors.update(bound.errors)
+            if bound.batch is not None:
+                parts.append(_Bound(batch=bound.batch, places=bound.places, step=group.step))
+        for group in [each for changes in sorted_out for each in changes.deletes]:
+            bound = self.binder.bind_keys(group.group)
+            errors.update(bound.errors)
+            if bound.batch is not None:
+                parts.append(_Bound(batch=bound.batch, places=bound.places, step=group.step, deletes=True))
+        return parts, errors
+
+    def _sorted(self, messages: Sequence[Message], keys: Keys) -> list[KeyedChanges]:
+        empty = [place for place, message in enumerate(messages) if message.value() is None]
+        if not empty or keys.are_record_keys:
+            return [keys.sort(self.decoder.decode(messages), frozenset(empty))]
+        gone = frozenset(empty)
+        living = [place for place in range(len(messages)) if place not in gone]
+        decoded = self.decoder.decode([messages[place] for place in living]) if living else Decoded()
+        text = self.binder.key_is_text()
+        return [keys.of_tombstones(messages, empty, text=text), keys.sort(_moved(decoded, living))]
 
     def _tolerated(self, messages: Sequence[Message], errors: dict[int, DataError]) -> dict[int, DataError]:
         """The errors, after noting the first one that the topic's tolerance does not cover."""
@@ -163,17 +217,30 @@ class TopicTask:
 
     def _write(
         self,
-        batch: pa.RecordBatch,
-        places: Sequence[int],
+        part: _Bound,
         messages: Sequence[Message],
         limits: Mapping[int, int],
+        errors: Mapping[int, DataError],
     ) -> None:
-        table = self.binder.table
-        if limits:
-            keep = [row for row, place in enumerate(places) if _within(messages[place], limits)]
-            batch = batch.take(pa.array(keep, pa.int64()))
-        if batch.num_rows and table is not None:
+        table, batch, places = self.binder.table, part.batch, part.places
+        if limits or (self.keys is not None and errors):
+            # A record that is refused in part is refused whole: the row of its old key stays, too.
+            keep = [
+                row
+                for row, place in enumerate(places)
+                if place not in errors and _within(messages[place], limits)
+            ]
+            batch, places = batch.take(pa.array(keep, pa.int64())), [places[row] for row in keep]
+        if not batch.num_rows or table is None:
+            return
+        if self.changes is None:
             self.rows.write(table, self.binder.conformed(batch))
+            return
+        order = [self._moments + STEPS * place + part.step for place in places]
+        if part.deletes:
+            self.changes.delete(table, batch, order)
+        else:
+            self.changes.upsert(table, self.binder.conformed(batch), order)
 
     def _advance(self, messages: Sequence[Message], limits: Mapping[int, int]) -> None:
         counted = [m for m in messages if _within(m, limits)] if limits else messages
@@ -203,6 +270,8 @@ class TopicTask:
             table = self.binder.table
             # Once there is a pending commit it is repeated, not begun anew: nothing may be left that can fail half-way.
             self.letters.close_files()
+            if self.changes is not None:
+                self.changes.flush()
             self.pending = Pending(
                 commit_id=commit_id,
                 files=self.rows.close_files(),
@@ -226,10 +295,23 @@ class TopicTask:
     def reset(self) -> None:
         """Forget everything uncommitted and give up all partitions; files that no commit named are deleted."""
         sent = self.pending is not None and self.pending.sent
+        if self.changes is not None:
+            self.changes.drop()
         self.rows.discard(delete=not sent)
         self.letters.discard()
         self.recorded, self.position, self.taken = {}, {}, {}
         self.pending, self.fault = None, None
+
+
+def _moved(decoded: Decoded, places: Sequence[int]) -> Decoded:
+    """What was decoded from some of the messages, by places among all of them."""
+    for group in decoded.groups:
+        group.positions = [places[position] for position in group.positions]
+    return Decoded(
+        groups=decoded.groups,
+        errors={places[position]: error for position, error in decoded.errors.items()},
+        skipped={places[position]: reason for position, reason in decoded.skipped.items()},
+    )
 
 
 def _within(message: Message, limits: Mapping[int, int]) -> bool:

@@ -35,13 +35,20 @@ class Lab:
     """Everything but Kafka, HTTP and time."""
 
     def __init__(
-        self, *, partitions: int = 1, topic: str = "flights", with_ids: bool = True, **keys: Any
+        self,
+        *,
+        partitions: int = 1,
+        topic: str = "flights",
+        with_ids: bool = True,
+        store: ObjectStore | None = None,
+        location: str = "memory://warehouse",
+        **keys: Any,
     ) -> None:
         self.topic = topic
         self.clock = ManualClock()
         self.ids = CountingIds()
-        self.store: ObjectStore = MemoryObjectStore(self.clock)
-        self.catalog = FakeCatalog(self.store, self.clock, self.ids)
+        self.store: ObjectStore = store or MemoryObjectStore(self.clock)
+        self.catalog = FakeCatalog(self.store, self.clock, self.ids, location=location)
         self.cluster = FakeCluster(with_ids=with_ids)
         self.cluster.create(topic, partitions)
         self.keys: dict[str, Any] = {
