@@ -13,9 +13,11 @@ import structlog
 from ingest_plugin import offsets, status
 from ingest_plugin.commit_state import Verdict, judge
 from ingest_plugin.kafka import Broker, TopicPartition
+from ingest_plugin.together import CommitTogether
 from ingest_plugin.write.buffer import StoreFor
+from ingest_plugin.write.dead_letters import LettersGone
 from ingest_plugin.write.task import Pending, TopicStopped, TopicTask
-from table_format.catalog import LoadedTable, TableCatalog
+from table_format.catalog import LoadedTable, TableCatalog, TransactionalCatalog
 from table_format.clock import Clock, Ids
 from table_format.commit.append import MERGE_FROM_MANIFESTS
 from table_format.commit.change import Change
@@ -58,11 +60,10 @@ class Coordinator:
         pending = task.prepare(self.ids.uuid())
         if pending is None:
             return True
-        if task.letters.count:
-            task.letters.commit(
-                offsets.summary(offsets.Recorded(), task.source, _ends(pending), pending.commit_id)
-            )
-        verdict, result = self._commit_rows(task, pending)
+        try:
+            verdict, result = self._commit_rows(task, pending, self._with_letters(task, pending))
+        except LettersGone as error:
+            raise TopicStopped(str(error)) from None
         if verdict in (Verdict.COVERED, Verdict.OVERLAP):
             log.warning(
                 status.SUPERSEDED,
@@ -107,7 +108,20 @@ class Coordinator:
                 " records could become a row that tells its columns; give the topic a schema"
             )
 
-    def _commit_rows(self, task: TopicTask, pending: Pending) -> tuple[Verdict, CommitResult]:
+    def _with_letters(self, task: TopicTask, pending: Pending) -> TableCatalog:
+        """The catalog by which the rows are committed so that dead letters are there when the offsets are."""
+        if not task.letters.count:
+            return self.catalog
+        keys = offsets.summary(offsets.Recorded(), task.source, _ends(pending), pending.commit_id)
+        catalog = self.catalog
+        if isinstance(catalog, TransactionalCatalog) and catalog.commits_together():
+            return CommitTogether(catalog, lambda: task.letters.beside(keys, pending.commit_id))
+        task.letters.commit(keys, pending.commit_id)
+        return catalog
+
+    def _commit_rows(
+        self, task: TopicTask, pending: Pending, catalog: TableCatalog
+    ) -> tuple[Verdict, CommitResult]:
         verdict = Verdict.APPLY
         home = task.binder.table
         if home is None:
@@ -144,7 +158,7 @@ class Coordinator:
 
         try:
             result = commit_with_retry(
-                self.catalog, task.settings.ident, build, store=store, clock=self.clock, ids=self.ids
+                catalog, task.settings.ident, build, store=store, clock=self.clock, ids=self.ids
             )
         except NoSuchTable:
             raise TopicStopped(f"table {task.settings.ident} was dropped while it was written") from None

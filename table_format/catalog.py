@@ -1,11 +1,11 @@
-"""The catalog port: the three calls that ingest and maintenance need of any Iceberg catalog.
+"""The catalog port: the three calls that ingest and maintenance need of any Iceberg catalog, and one that some have.
 
 Implemented by `table_format.rest` (HTTP) and by the server for its own jobs (in process).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from table_format.ident import TableIdent
 from table_format.jsontypes import JsonObject
@@ -64,5 +64,39 @@ class TableCatalog(Protocol):
 
         Raises:
             AlreadyExists: the name is taken.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableChange:
+    """What one of several tables in a commit is to become."""
+
+    ident: TableIdent
+    requirements: Sequence[JsonObject]
+    updates: Sequence[JsonObject]
+
+
+@runtime_checkable
+class TransactionalCatalog(TableCatalog, Protocol):
+    """A catalog that may commit to several tables at once."""
+
+    def commits_together(self) -> bool:
+        """Whether this one does.
+
+        Raises:
+            Unavailable: the catalog is away.
+        """
+        ...
+
+    def commit_together(self, changes: Sequence[TableChange]) -> None:
+        """Apply all the changes or none.
+
+        Raises:
+            CommitFailed: certainly none was applied (409).
+            CommitStateUnknown: all may have been applied; reload and look before anything else.
+            Invalid: the request itself is wrong.
+            NoSuchTable: one of the tables is not there.
+            Unavailable: certainly none was applied, try later.
         """
         ...

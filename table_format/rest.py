@@ -14,7 +14,7 @@ import requests
 import requests.auth
 from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
 
-from table_format.catalog import LoadedTable, NewTable
+from table_format.catalog import LoadedTable, NewTable, TableChange
 from table_format.errors import (
     AlreadyExists,
     CommitFailed,
@@ -37,6 +37,8 @@ from table_format.metadata.document import TableMetadata
 DEFAULT_SEPARATOR = "\x1f"
 DEFAULT_TIMEOUTS = (10.0, 120.0)
 """Seconds to connect, and between two bytes of an answer."""
+
+_TRANSACTIONS = "POST /v1/{prefix}/transactions/commit"
 
 _REFUSALS: dict[int, type[TableFormatError]] = {
     400: Invalid,
@@ -128,16 +130,36 @@ class RestCatalog:
             NoSuchTable: there is none.
             Unavailable: certainly not applied, try later.
         """
-        url = self._table_url(ident)
-        body = {
-            "identifier": {"namespace": list(ident.namespace.levels), "name": ident.name},
-            "requirements": list(requirements),
-            "updates": list(updates),
-        }
-        answer = self._send("POST", url, body)
+        change = TableChange(ident=ident, requirements=requirements, updates=updates)
+        answer = self._send("POST", self._table_url(ident), _change_body(change))
         if answer.status_code == requests.codes.conflict:
             raise CommitFailed(_error_of(answer).message)
         return _loaded(ident, _body(answer, CommitStateUnknown), broken=CommitStateUnknown)
+
+    def commits_together(self) -> bool:
+        """Whether the catalog says that it commits to several tables at once.
+
+        Raises:
+            Unavailable: the catalog is away.
+        """
+        return _TRANSACTIONS in self.config().endpoints
+
+    def commit_together(self, changes: Sequence[TableChange]) -> None:
+        """Apply all the changes or none; sent once, whatever comes back.
+
+        Raises:
+            CommitFailed: certainly none was applied (409).
+            CommitStateUnknown: all may have been applied.
+            Invalid: the request itself is wrong.
+            NoSuchTable: one of the tables is not there.
+            Unavailable: certainly none was applied, try later.
+        """
+        body = {"table-changes": [_change_body(change) for change in changes]}
+        answer = self._send("POST", self._url("transactions/commit"), body)
+        if answer.status_code == requests.codes.conflict:
+            raise CommitFailed(_error_of(answer).message)
+        if not 200 <= answer.status_code < 300:
+            raise _failure(answer, CommitStateUnknown)
 
     def create(self, ident: TableIdent, table: NewTable) -> LoadedTable:
         """Create the table, and its namespace levels where they are missing.
@@ -206,6 +228,14 @@ class RestCatalog:
             if method == "GET" or _never_sent(error):
                 raise Unavailable(f"cannot reach the catalog at {self._uri}: {error}") from error
             raise CommitStateUnknown(f"no answer from the catalog at {self._uri}: {error}") from error
+
+
+def _change_body(change: TableChange) -> JsonObject:
+    return {
+        "identifier": {"namespace": list(change.ident.namespace.levels), "name": change.ident.name},
+        "requirements": list(change.requirements),
+        "updates": list(change.updates),
+    }
 
 
 class _Bearer(requests.auth.AuthBase):

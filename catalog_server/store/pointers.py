@@ -119,7 +119,9 @@ def _view(bucket: str, ident: TableIdent, found: Sequence[Any]) -> ViewRow:
     )
 
 
-_NAMESPACE = "(SELECT n.id FROM buckets b JOIN namespaces n ON n.bucket_id = b.id WHERE b.name = ? AND n.key = ?)"
+_NAMESPACE = (
+    "(SELECT n.id FROM buckets b JOIN namespaces n ON n.bucket_id = b.id WHERE b.name = ? AND n.key = ?)"
+)
 
 # A first row, of no name, tells that the namespace is there. By indexes alone, and what is blank is looked up once, not
 # for each name: that is half of what a long listing costs.

@@ -1,13 +1,13 @@
 """Records that could not become rows, kept in a table of their own: `<table>__dead_letters`.
 
-Dead letters are committed before the rows and offsets of the same stretch of the log. A crash between the two
-commits repeats dead letters (at least once; `partition` and `offset` tell the copies), and loses none; rows stay
-exactly once.
+They are committed together with the rows and offsets of the same stretch of the log, where the catalog can. Where it
+cannot they are committed first: a crash between the two repeats some (`partition` and `offset` tell the copies) and
+loses none.
 """
 
 import base64
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -17,7 +17,7 @@ from ingest_plugin import offsets, tables
 from ingest_plugin.decode.values import DataError
 from ingest_plugin.kafka import NO_TIMESTAMP, Message
 from ingest_plugin.write.buffer import RowBuffer
-from table_format.catalog import LoadedTable, TableCatalog
+from table_format.catalog import LoadedTable, TableCatalog, TableChange
 from table_format.clock import Clock, Ids
 from table_format.commit.append import MERGE_FROM_MANIFESTS, append
 from table_format.commit.change import Change
@@ -49,6 +49,10 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
 _ARROW = pa.schema(_ARROW_TYPES)
 
 
+class LettersGone(Exception):
+    """The table of dead letters is not the one that was written to."""
+
+
 @dataclass(slots=True, kw_only=True)
 class DeadLetters:
     """One topic's dead letters since the last commit."""
@@ -59,7 +63,6 @@ class DeadLetters:
     clock: Clock
     ids: Ids
     _table: LoadedTable | None = None
-    _commit_id: str | None = field(default=None)
     _sent: bool = False
 
     @property
@@ -88,43 +91,71 @@ class DeadLetters:
         """
         self.buffer.close_files()
 
-    def commit(self, summary: dict[str, str]) -> None:
-        """Commit what waits; safe to call again after a failure.
+    def beside(self, summary: Mapping[str, str], commit_id: str) -> TableChange | None:
+        """The change that adds what waits to the newest version of the table; None when there is nothing to add.
 
         Raises:
+            LettersGone: the table was dropped while it was written.
+            Unavailable: catalog or store are away.
+        """
+        table = self._newest()
+        change = None if table is None else self._change(table, summary, commit_id)
+        if change is None:
+            return None
+        return TableChange(ident=self.ident, requirements=change.requirements, updates=change.updates)
+
+    def _newest(self) -> LoadedTable | None:
+        if not self.buffer.close_files():
+            return None
+        found = tables.find(self.catalog, self.ident)
+        if found is None or self._table is None or found.metadata.uuid != self._table.metadata.uuid:
+            raise LettersGone(f"table {self.ident} was dropped or made anew while it was written")
+        return found
+
+    def _change(self, table: LoadedTable, summary: Mapping[str, str], commit_id: str) -> Change | None:
+        if offsets.landed(table.metadata, commit_id):
+            return None
+        change = append(
+            self.buffer.store(table),
+            table,
+            self.buffer.close_files(),
+            summary={**summary, offsets.COMMIT_ID: commit_id},
+            clock=self.clock,
+            ids=self.ids,
+            merge_min=MERGE_FROM_MANIFESTS,
+        )
+        self._sent = True
+        return change
+
+    def commit(self, summary: Mapping[str, str], commit_id: str) -> None:
+        """Commit what waits on its own; safe to call again after a failure, with the same id.
+
+        Raises:
+            LettersGone: the table was dropped while it was written.
             CommitStateUnknown: it may have happened; call again before anything else.
             Unavailable: catalog or store are away.
         """
-        files = self.buffer.close_files()
-        if not files or self._table is None:
+        table = self._newest()
+        if table is None:
             return
-        commit_id = self._commit_id = self._commit_id or self.ids.uuid()
-        store = self.buffer.store(self._table)
+        commit_with_retry(
+            self.catalog,
+            self.ident,
+            lambda newest: self._change(newest, summary, commit_id),
+            store=self.buffer.store(table),
+            clock=self.clock,
+            ids=self.ids,
+        )
 
-        def build(table: LoadedTable) -> Change | None:
-            if offsets.landed(table.metadata, commit_id):
-                return None
-            keys = {**summary, offsets.COMMIT_ID: commit_id}
-            change = append(
-                store,
-                table,
-                files,
-                summary=keys,
-                clock=self.clock,
-                ids=self.ids,
-                merge_min=MERGE_FROM_MANIFESTS,
-            )
-            self._sent = True
-            return change
-
-        commit_with_retry(self.catalog, self.ident, build, store=store, clock=self.clock, ids=self.ids)
+    def committed(self) -> None:
+        """What waited is in the table."""
         self.buffer.forget()
-        self._commit_id, self._sent = None, False
+        self._sent = False
 
     def discard(self) -> None:
         """Drop what waits: its records will be read again."""
         self.buffer.discard(delete=not self._sent)
-        self._table, self._commit_id, self._sent = None, None, False
+        self._table, self._sent = None, False
 
 
 def _batch(letters: Sequence[tuple[Message, DataError]]) -> pa.RecordBatch:

@@ -289,6 +289,7 @@ class TopicTask:
         if self.pending is not None:
             self.recorded.update({p: part.end for p, part in self.pending.ranges.items()})
         self.rows.forget()
+        self.letters.committed()
         self.taken = {}
         self.pending = None
 

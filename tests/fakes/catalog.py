@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from table_format.catalog import LoadedTable, NewTable
+from table_format.catalog import LoadedTable, NewTable, TableChange
 from table_format.clock import Clock, Ids
 from table_format.errors import (
     AlreadyExists,
@@ -29,6 +29,7 @@ from table_format.metadata.requirements import check
 from table_format.metadata.updates import apply
 
 Requests: TypeAlias = Sequence[JsonObject]
+Request: TypeAlias = tuple[TableIdent, Requests, Requests]
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,12 @@ class FakeCatalog:
         self.before_commit: deque[Callable[[], object]] = deque()
         self.faults: deque[Fault | None] = deque()
         self.load_faults: deque[TableFormatError | None] = deque()
-        self.commits: list[tuple[TableIdent, Requests, Requests]] = []
+        self.commits: list[Request] = []
+        self.together = True
         self._clock = clock
         self._ids = ids
         self._tables: dict[TableIdent, LoadedTable] = {}
-        self._late: list[tuple[TableIdent, Requests, Requests]] = []
+        self._late: list[list[Request]] = []
         self._lock = threading.RLock()
 
     def load(self, ident: TableIdent) -> LoadedTable:
@@ -71,16 +73,27 @@ class FakeCatalog:
             return self._tables[ident]
 
     def commit(self, ident: TableIdent, requirements: Requests, updates: Requests) -> LoadedTable:
-        self.commits.append((ident, requirements, updates))
+        self._commit([(ident, requirements, updates)])
+        return self._tables[ident]
+
+    def commits_together(self) -> bool:
+        return self.together
+
+    def commit_together(self, changes: Sequence[TableChange]) -> None:
+        self._commit([(change.ident, change.requirements, change.updates) for change in changes])
+
+    def _commit(self, requests: list[Request]) -> None:
+        self.commits.extend(requests)
         if self.before_commit:
             self.before_commit.popleft()()
         fault = self.faults.popleft() if self.faults else None
         if fault is None:
-            return self._apply(ident, requirements, updates)
+            self._apply_all(requests)
+            return
         if fault.late:
-            self._late.append((ident, requirements, updates))
+            self._late.append(requests)
         elif fault.applied:
-            self._apply(ident, requirements, updates)
+            self._apply_all(requests)
         raise fault.error
 
     def create(self, ident: TableIdent, table: NewTable) -> LoadedTable:
@@ -114,27 +127,32 @@ class FakeCatalog:
         outcomes = []
         while self._late:
             try:
-                self._apply(*self._late.pop(0))
+                self._apply_all(self._late.pop(0))
             except TableFormatError:
                 outcomes.append(False)
             else:
                 outcomes.append(True)
         return outcomes
 
-    def _apply(self, ident: TableIdent, requirements: Requests, updates: Requests) -> LoadedTable:
+    def _apply(self, ident: TableIdent, requirements: Requests, updates: Requests) -> None:
+        self._apply_all([(ident, requirements, updates)])
+
+    def _apply_all(self, requests: list[Request]) -> None:
+        with self._lock:
+            ready = [(ident, self._checked(ident, *request)) for ident, *request in requests]
+            for ident, (base, new) in ready:
+                if new is not base.metadata:
+                    self._store(ident, new, base.metadata_location)
+
+    def _checked(
+        self, ident: TableIdent, requirements: Requests, updates: Requests
+    ) -> tuple[LoadedTable, TableMetadata]:
         base = self._tables.get(ident)
         if base is None:
             raise NoSuchTable(f"Table does not exist: {ident}")
         check(requirements, base.metadata)
-        new = apply(
-            base.metadata, updates, now_ms=self._clock.now_ms(), previous_location=base.metadata_location
-        )
-        if new is base.metadata:
-            return base
-        with self._lock:
-            if self._tables.get(ident) is not base:
-                raise CommitFailed(f"{ident} changed meanwhile")
-            return self._store(ident, new, base.metadata_location)
+        now = self._clock.now_ms()
+        return base, apply(base.metadata, updates, now_ms=now, previous_location=base.metadata_location)
 
     def _store(self, ident: TableIdent, metadata: TableMetadata, previous: str | None) -> LoadedTable:
         location = codec.new_location(metadata, previous, self._ids)

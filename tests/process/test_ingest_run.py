@@ -100,6 +100,26 @@ def test_a_batch_load_ends_at_the_end_and_goes_on_from_there(
         assert [(row["partition"], row["offset"], row["value"]) for row in letters] == [(0, 500, b"{")]
 
 
+def test_dead_letters_and_offsets_are_one_commit(tmp_path: Path, server: Server, bootstrap: str) -> None:
+    """The real catalog takes both tables in one request, and the same commit stands in both."""
+    config = write_config(tmp_path, server, bootstrap)
+    produce(bootstrap, 0, 40)
+    broken = Producer({"bootstrap.servers": bootstrap})
+    broken.produce("flights", b"{", partition=0)
+    assert broken.flush(10) == 0
+    done = subprocess.run(command(config, "--exit-at-end"), capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    catalog = RestCatalog(server.iceberg, "default")
+    assert catalog.commits_together()
+    heads = [
+        catalog.load(ident).metadata.current_snapshot
+        for ident in (IDENT, TableIdent.of("demo", "flights__dead_letters"))
+    ]
+    ids = [head["summary"]["ingest.commit-id"] for head in heads if head is not None]
+    assert len(ids) == 2
+    assert ids[0] == ids[1]
+
+
 def test_a_stop_commits_and_a_restart_continues(tmp_path: Path, server: Server, bootstrap: str) -> None:
     config = write_config(tmp_path, server, bootstrap)
     produce(bootstrap, 0, 500)

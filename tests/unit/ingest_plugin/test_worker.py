@@ -2,6 +2,7 @@
 
 import datetime
 import itertools
+from collections import deque
 from typing import Any
 
 import orjson
@@ -896,3 +897,56 @@ def test_many_topics_that_wait_for_kafka_do_not_hold_up_the_end(monkeypatch: pyt
     lab.cluster.away = False
     assert lab.run().stopped == {}
     assert all(len(lab.rows(TableIdent.of("demo", f"t{number}"))) == 1 for number in range(50))
+
+
+@pytest.mark.parametrize("applied", [True, False])
+def test_an_unanswered_commit_of_dead_letters_leaves_each_once(applied: bool) -> None:
+    lab = Lab()
+    lab.json({"a": 1}, "bad", {"a": 2})
+    lab.catalog.faults.append(unknown(applied=applied))
+    assert lab.run().stopped == {}
+    assert lab.values("a") == [1, 2]
+    assert [row["offset"] for row in lab.dead_letters()] == [1]
+
+
+def test_a_conflict_on_the_dead_letters_table_alone_is_tried_again() -> None:
+    lab = Lab()
+    lab.json({"a": 1}, "bad")
+    letters = TableIdent(lab.ident.namespace, f"{lab.ident.name}__dead_letters")
+
+    def other_writer() -> None:
+        def build(table: LoadedTable) -> Change:
+            return append(lab.store, table, [], summary={}, clock=lab.clock, ids=lab.ids)
+
+        hooks, lab.catalog.before_commit = lab.catalog.before_commit, deque()
+        commit_with_retry(lab.catalog, letters, build, store=lab.store, clock=lab.clock, ids=lab.ids)
+        lab.catalog.before_commit = hooks
+
+    lab.catalog.before_commit.append(other_writer)
+    assert lab.run().stopped == {}
+    assert lab.values("a") == [1]
+    assert [row["offset"] for row in lab.dead_letters()] == [1]
+    assert len(lab.table().metadata.snapshots) == 1
+
+
+def test_a_dead_letters_table_that_is_dropped_meanwhile_stops_the_topic_and_loses_nothing() -> None:
+    lab = Lab()
+    lab.json({"a": 1}, "bad")
+    lab.run()
+    lab.json({"a": 2}, "bad")
+    letters = TableIdent(lab.ident.namespace, f"{lab.ident.name}__dead_letters")
+    broker = FakeBroker(lab.cluster, lab.clock)
+    polls = 0
+
+    def should_stop() -> bool:
+        nonlocal polls
+        polls += 1
+        if polls == 4:
+            lab.catalog.drop(letters)
+        return polls > 20
+
+    worker = lab.run(broker=broker, exit_at_end=False, should_stop=should_stop)
+    assert "was dropped or made anew" in worker.stopped["flights"]
+    assert lab.run().stopped == {}
+    assert lab.values("a") == [1, 2]
+    assert [row["offset"] for row in lab.dead_letters()] == [3]

@@ -12,7 +12,7 @@ from urllib3 import HTTPConnectionPool
 from urllib3.connection import HTTPConnection
 from urllib3.exceptions import MaxRetryError, NewConnectionError, ProtocolError
 
-from table_format.catalog import NewTable
+from table_format.catalog import NewTable, TableChange
 from table_format.errors import (
     AlreadyExists,
     CommitFailed,
@@ -192,6 +192,33 @@ def test_commit(catalog: RestCatalog, transport: Transport) -> None:
     assert "Idempotency-Key" not in transport.headers[0]
 
 
+def test_a_commit_to_two_tables(catalog: RestCatalog, transport: Transport) -> None:
+    transport.answers.append((204, b""))
+    other = TableIdent.of("a", "b", "other")
+    update = {"action": "set-properties", "updates": {"k": "v"}}
+    changes = [
+        TableChange(ident=ident, requirements=[{"type": "assert-create"}], updates=[update])
+        for ident in (IDENT, other)
+    ]
+    catalog.commit_together(changes)
+    ((method, url, body),) = transport.sent
+    assert (method, url) == ("POST", "http://catalog.test/iceberg/v1/bucket/transactions/commit")
+    assert [change["identifier"] for change in body["table-changes"]] == [
+        {"namespace": ["db"], "name": "t"},
+        {"namespace": ["a", "b"], "name": "other"},
+    ]
+    assert body["table-changes"][1]["updates"] == [update]
+
+
+@pytest.mark.parametrize("offered", [True, False])
+def test_whether_the_catalog_commits_to_several_tables(
+    catalog: RestCatalog, transport: Transport, offered: bool
+) -> None:
+    if offered:
+        transport.config = {**CONFIG, "endpoints": ["POST /v1/{prefix}/transactions/commit"]}
+    assert catalog.commits_together() is offered
+
+
 REFUSED = [
     (error(400, "BadRequestException"), Invalid),
     (error(401), Forbidden),
@@ -254,6 +281,28 @@ def test_commit_that_was_certainly_refused(
     with pytest.raises(TableFormatError) as caught:
         catalog.commit(IDENT, [], [])
     assert type(caught.value) is kind
+    assert len(transport.sent) == 1
+
+
+@pytest.mark.parametrize(("answer", "kind"), REFUSED)
+def test_a_commit_to_several_that_was_certainly_refused(
+    catalog: RestCatalog, transport: Transport, answer: Any, kind: type[TableFormatError]
+) -> None:
+    transport.answers.append(answer)
+    with pytest.raises(TableFormatError) as caught:
+        catalog.commit_together([])
+    assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize(
+    "answer", [each for each in UNKNOWN if not (isinstance(each, tuple) and each[0] == 200)]
+)
+def test_a_commit_to_several_whose_outcome_is_unknown(
+    catalog: RestCatalog, transport: Transport, answer: Any
+) -> None:
+    transport.answers.append(answer)
+    with pytest.raises(CommitStateUnknown):
+        catalog.commit_together([])
     assert len(transport.sent) == 1
 
 
