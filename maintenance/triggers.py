@@ -56,7 +56,7 @@ def wants(
     only, which the scheduler watches.
     """
     policy = policies.compaction
-    if not policy.enabled or metadata.format_version > 2 or summary.get("operation") == "replace":
+    if not policy.enabled or summary.get("operation") == "replace":
         return []
     asked = _many_files(summary, policy) or _many_others(summary, policy)
     return [JobKind.COMPACTION] if asked or _many_commits(metadata, policy, before) else []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from maintenance.policy_types import CompactionPolicy
 from table_format.commit.tree import FileKey, file_key
 from table_format.manifest.entries import Content
-from table_format.scan.index import referenced_path, scope_of
+from table_format.scan.index import is_vector, referenced_path, scope_of
 from table_format.scan.plan import FileTask
 
 
@@ -49,7 +49,7 @@ def why_not_applied(task: FileTask) -> str | None:
     """Why the deletes of this file cannot be applied without doubt; None when they can."""
     for entry in task.deletes:
         file = entry.data_file
-        if file.file_format.upper() != "PARQUET":
+        if file.file_format.upper() != "PARQUET" and not is_vector(file):
             return f"a delete file of it has format {file.file_format.upper()}"
         if file.key_metadata is not None:
             return "a delete file of it is encrypted"

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from maintenance.compaction.columns import why_not_rewritten
 from maintenance.compaction.delete_burden import burdens, why_not_applied
 from maintenance.compaction.layout import Layout, layout_of
 from maintenance.compaction.plan_types import CompactionPlan, Nothing, PlannedFile, PlannedGroup, encode_value
@@ -32,11 +33,8 @@ def plan(
     now_ms: int,
 ) -> CompactionPlan | Nothing:
     """The groups to rewrite, those with most files and deletes first, or why there are none."""
-    if metadata.format_version > 2:
-        return Nothing(
-            reason=f"format version {metadata.format_version}: rewriting would lose row lineage, not supported yet",
-            data_files=len(files.tasks),
-        )
+    if (reason := why_not_rewritten(metadata)) is not None:
+        return Nothing(reason=f"the table is left alone: {reason}", data_files=len(files.tasks))
     if files.snapshot_id is None or not files.tasks:
         return Nothing(reason="the table has no data files")
     left: Counter[str] = Counter()

@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from maintenance.compaction.columns import keeps_lineage, written_schema
 from maintenance.compaction.layout import Strategy, sort_order
 from maintenance.compaction.plan_types import PlannedGroup
 from maintenance.compaction.tiers import BinReason
@@ -24,6 +25,7 @@ from table_format.io.store import ObjectStore
 from table_format.manifest.entries import Content, DataFile
 from table_format.metadata.document import TableMetadata
 from table_format.scan.deletes import DeleteCache, Tally, read_task
+from table_format.scan.lineage import to_carry
 from table_format.scan.plan import FileTask
 from table_format.schema.conform import conform
 from table_format.write.files import FileOptions
@@ -80,8 +82,7 @@ def execute(group: PlannedGroup, tasks: Mapping[str, FileTask], place: Place) ->
         Stopped: the job is to end; what was written may go.
     """
     inputs = tuple(tasks[file.path] for file in group.inputs)
-    schema = place.metadata.schema()
-    options = FileOptions.of(schema, place.metadata.properties)
+    options = FileOptions.of(written_schema(place.metadata), place.metadata.properties)
     writer = RollingWriter(
         store=place.store,
         options=options,
@@ -117,11 +118,13 @@ def _read(
     inputs: Sequence[FileTask], options: FileOptions, place: Place, count: _Count
 ) -> Iterator[pa.RecordBatch]:
     place.deletes.sweep(place.store, inputs, place.metadata, place.go_on)
+    lineage, read = keeps_lineage(place.metadata), partial(read_task, place.store, metadata=place.metadata)
     for task in inputs:
-        for batch in read_task(place.store, task, place.metadata, cache=place.deletes, tally=count.tally):
+        for batch in read(task, cache=place.deletes, tally=count.tally, lineage=lineage):
             place.go_on()
             count.rows += batch.num_rows
-            yield conform(batch, options.arrow)
+            stored = to_carry(batch, task.entry) if lineage else batch
+            yield conform(stored.select(options.arrow.names), options.arrow)
 
 
 def laid_out(

@@ -10,6 +10,7 @@ from itertools import count
 
 import structlog
 
+from maintenance.compaction.columns import keeps_lineage
 from maintenance.compaction.plan_types import CompactionPlan
 from maintenance.compaction.rewrite import Place, Rewritten, execute
 from maintenance.ports import LEASE_LOST, Job, JobContext, Stopped
@@ -33,6 +34,7 @@ from table_format.errors import (
 from table_format.ident import TableIdent
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
+from table_format.metadata.document import TableMetadata
 from table_format.scan.plan import FileTask
 from table_format.schema.types import fields_by_id
 
@@ -168,8 +170,7 @@ class Session:
         self.progress.why_stopped = self._ctx.stopped or LEASE_LOST
 
     def _commit(self, plan: CompactionPlan, batch: Sequence[Rewritten]) -> None:
-        columns = frozenset(fields_by_id(self._table.metadata.schema()))
-        groups = [_rewrite_group(done, plan, columns) for done in batch]
+        groups = [_rewrite_group(done, plan, self._table.metadata) for done in batch]
         dropped_by_snapshot: dict[int, list[RewriteGroup]] = {}
 
         def build(table: LoadedTable) -> Change | None:
@@ -254,14 +255,15 @@ class Session:
         progress.data_files_after = int(total) if total.isdecimal() else None
 
 
-def _rewrite_group(done: Rewritten, plan: CompactionPlan, columns: frozenset[int]) -> RewriteGroup:
+def _rewrite_group(done: Rewritten, plan: CompactionPlan, metadata: TableMetadata) -> RewriteGroup:
     return RewriteGroup(
         inputs=[task.entry for task in done.inputs],
         outputs=list(done.outputs),
         base_snapshot_id=plan.snapshot_id,
         base_sequence_number=plan.sequence_number,
         deletes=[entry for task in done.inputs for entry in task.deletes],
-        columns=columns,
+        columns=frozenset(fields_by_id(metadata.schema())),
+        keeps_lineage=keeps_lineage(metadata),
     )
 
 

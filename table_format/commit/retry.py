@@ -183,12 +183,20 @@ def _attempt(loop: _Loop, table: LoadedTable, change: Change) -> CommitResult | 
         return _settle(loop, change, error)
     except Unavailable as error:
         return error
-    except (Invalid, NotFound, Forbidden, Unsupported):
+    except (Invalid, NotFound, Forbidden, Unsupported) as error:
         # Not even looked at, or refused for good.
         delete_quietly(loop.store, change.written)
+        if isinstance(error, Invalid) and _upgraded(loop, table):
+            return CommitFailed(f"{loop.ident} got another format version meanwhile: {error.message}")
         raise
     config = committed.config or table.config
     return CommitResult(replace(committed, config=config), True, change.snapshot_id)
+
+
+def _upgraded(loop: _Loop, table: LoadedTable) -> bool:
+    """Whether the table is of another format version than when the change was built, which then cannot fit."""
+    now = loop.reload()
+    return now is not None and now.metadata.format_version != table.metadata.format_version
 
 
 def _refused(loop: _Loop, change: Change) -> CommitResult | None:

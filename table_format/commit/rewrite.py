@@ -16,7 +16,7 @@ from table_format.commit.change import Change
 from table_format.commit.producer import SnapshotProducer
 from table_format.commit.summary import Changes, Operation, carried_ingest_keys
 from table_format.commit.tree import FileKey, HeadTree, NextTree, TreeCache, file_key, scopes_of
-from table_format.errors import Invalid, Unsupported
+from table_format.errors import Invalid
 from table_format.io.store import ObjectStore
 from table_format.manifest.entries import DataFile, ManifestContent, ManifestEntry, ManifestFile, Status
 from table_format.metadata.document import TableMetadata
@@ -37,6 +37,8 @@ class RewriteGroup:
     """The deletes that were applied when the inputs were read."""
     columns: frozenset[int] | None = None
     """Ids of the fields that the outputs were written with; None: those of the table's schema at the commit."""
+    keeps_lineage: bool = False
+    """Whether the outputs store each row's id and last change (format version 3)."""
 
 
 def rewrite(
@@ -54,17 +56,13 @@ def rewrite(
     None when no group is left: nothing is committed then. Give the attempts of one commit loop the same `cache`.
 
     Raises:
-        Invalid: a group contradicts itself (mixed partitions, more rows out than in, a file in two groups, …).
-        Unsupported: the table's format version cannot be written.
+        Invalid: a group contradicts itself (mixed partitions, more rows out than in, a file in two groups, …), or its
+            rows have ids that its outputs do not store.
+        Unsupported: the table is encrypted.
     """
     _check_groups(table.metadata, groups)
     if not groups:
         return None, []
-    if table.metadata.format_version > 2:
-        raise Unsupported(
-            f"table {table.ident} has format version {table.metadata.format_version}: its rows have ids, which a "
-            "rewrite would not keep"
-        )
     tree = HeadTree(store, table.metadata, cache if cache is not None else TreeCache())
     accepted: list[RewriteGroup] = []
     dropped: list[RewriteGroup] = []
@@ -103,6 +101,8 @@ def _check_group(metadata: TableMetadata, group: RewriteGroup) -> None:
         )
     if any(sequence_of(entry) > group.base_sequence_number for entry in group.inputs):
         raise Invalid(f"an input of the rewrite of {files[0].file_path} is younger than its base snapshot")
+    if not group.keeps_lineage and any(file.first_row_id is not None for file in files):
+        raise Invalid(f"rows of {files[0].file_path} have ids, which its rewrite does not store")
 
 
 def _still_holds(tree: HeadTree, group: RewriteGroup) -> bool:
@@ -111,6 +111,9 @@ def _still_holds(tree: HeadTree, group: RewriteGroup) -> bool:
         live = tree.data.get(entry.data_file.file_path, [])
         # Twice live (a broken table) would lose one copy's rows; another age means removed and added again.
         if len(live) != 1 or live[0].sequence_number != entry.sequence_number:
+            return False
+        # The first commit after an upgrade gave its rows ids, which the outputs would not have.
+        if live[0].data_file.first_row_id != entry.data_file.first_row_id:
             return False
     if any(file.file_path in tree.data for file in group.outputs):
         return False

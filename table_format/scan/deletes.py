@@ -49,6 +49,8 @@ def with_deletes_that_name_them(store: ObjectStore, files: SnapshotFiles) -> lis
                 shared.setdefault(path, []).append(entry)
 
     def narrowed(task: FileTask) -> FileTask:
+        if any(is_vector(entry.data_file) for entry in task.deletes):
+            return task  # it holds all that older position deletes say
         sequence = sequence_of(task.entry)
         kept = [e for e in task.deletes if not _is_shared(e) or named.get(e.data_file.file_path) is None]
         found = shared.get(task.entry.data_file.file_path, ())

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import ManifestEntry
 from table_format.scan.index import sequence_of
 from table_format.scan.project import NO_GAPS, Convert, FileField, converter
@@ -25,6 +26,26 @@ LINEAGE_FIELDS: Final = tuple(
     pa.field(name, pa.int64(), metadata={FIELD_ID: str(number).encode()})
     for name, number in ((ROW_ID, ROW_ID_FIELD_ID), (LAST_UPDATED, LAST_UPDATED_FIELD_ID))
 )
+
+
+def with_lineage(schema: JsonObject) -> JsonObject:
+    """The schema with both columns behind its own: what a file has whose rows were moved."""
+    columns = [
+        {"id": number, "name": name, "required": False, "type": "long"}
+        for name, number in ((ROW_ID, ROW_ID_FIELD_ID), (LAST_UPDATED, LAST_UPDATED_FIELD_ID))
+    ]
+    return {**schema, "fields": [*schema["fields"], *columns]}
+
+
+def to_carry(batch: pa.RecordBatch, entry: ManifestEntry) -> pa.RecordBatch:
+    """Rows of a file, read with lineage, as another file is to store them.
+
+    The ids of rows from before the upgrade stay null: the commit gives them some, as any first commit after it does.
+    Their last change is as old as their file, not as the one they go to.
+    """
+    place = batch.num_columns - 1
+    known = compute.coalesce(batch.column(place), pa.scalar(sequence_of(entry), pa.int64()))
+    return batch.set_column(place, batch.schema.field(place), known)
 
 
 class Lineage:

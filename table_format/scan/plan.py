@@ -37,26 +37,30 @@ class SnapshotFiles:
 
 @dataclass(slots=True)
 class ManifestCache:
-    """Entries of manifests already read, by path; manifests never change, so that entries never go stale.
+    """Entries of manifests already read; manifests never change, so that entries never go stale.
 
-    Keep one over the attempts of a commit loop: only manifests that arrived meanwhile are read again.
+    But the row ids that they inherit come from the manifest list: the first commit after an upgrade to format version
+    3 gives them. Keep one cache over the attempts of a commit loop: only manifests that arrived meanwhile are read
+    again.
     """
 
-    entries: dict[str, list[ManifestEntry]] = field(default_factory=dict)
+    entries: dict[tuple[str, int | None], list[ManifestEntry]] = field(default_factory=dict)
+    """By the manifest's path and first row id."""
 
     def read(
         self, store: ObjectStore, manifest: ManifestFile, metadata: TableMetadata
     ) -> list[ManifestEntry]:
         """The manifest's entries, deleted ones included."""
-        known = self.entries.get(manifest.path)
+        key = (manifest.path, manifest.first_row_id)
+        known = self.entries.get(key)
         if known is None:
-            known = self.entries[manifest.path] = read_manifest(store, manifest, metadata)
+            known = self.entries[key] = read_manifest(store, manifest, metadata)
         return known
 
     def keep_only(self, manifests: list[ManifestFile]) -> None:
         """Forget every manifest but these."""
-        kept = {manifest.path for manifest in manifests}
-        self.entries = {path: entries for path, entries in self.entries.items() if path in kept}
+        kept = {(manifest.path, manifest.first_row_id) for manifest in manifests}
+        self.entries = {key: entries for key, entries in self.entries.items() if key in kept}
 
 
 def find_snapshot(metadata: TableMetadata, snapshot_id: int) -> JsonObject:

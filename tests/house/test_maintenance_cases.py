@@ -57,13 +57,8 @@ ROWS = {
     "E8": "deleted rows and delete files are not compared",
 }
 
-_V3 = "compaction leaves tables of format v3 alone until it keeps row lineage"
-
 WITH_THE_ENGINES_TO_COME = {
     "A8": "renames beside purges, with the rest of the life of tables",
-    "C14": _V3,
-    "C15": _V3,
-    "C18": _V3,
     "E4": "manifests are not rewritten yet",
     "E5": "nothing tells ingest that compaction falls behind",
 }

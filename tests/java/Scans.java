@@ -2,13 +2,20 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.File;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.HexFormat;
 import java.util.List;
+import java.util.Map;
+import java.util.stream.Collectors;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.ContentFile;
 import org.apache.iceberg.DeleteFile;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.Files;
 import org.apache.iceberg.IncrementalAppendScan;
+import org.apache.iceberg.MetadataColumns;
+import org.apache.iceberg.Schema;
 import org.apache.iceberg.StaticTableOperations;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableScan;
@@ -23,6 +30,7 @@ import org.apache.iceberg.io.InputFile;
 import org.apache.iceberg.io.OutputFile;
 import org.apache.iceberg.rest.responses.FetchScanTasksResponse;
 import org.apache.iceberg.rest.responses.FetchScanTasksResponseParser;
+import org.apache.iceberg.types.Types;
 
 /** Scans planned by Java's own code, and answers of scan planning read by its client's code. */
 final class Scans {
@@ -65,10 +73,18 @@ final class Scans {
     return json(tasks == null ? List.of() : tasks);
   }
 
-  /** {"metadata": as above, "snapshot": id or absent}: all rows, as lists of their values as text. */
+  /**
+   * {"metadata": as above, "snapshot": id or absent, "lineage": bool}: all rows, as lists of their values as text; with
+   * lineage, _row_id and _last_updated_sequence_number follow.
+   */
   static JsonNode rows(JsonNode request) throws Exception {
     Table table = table(request);
-    IcebergGenerics.ScanBuilder scan = IcebergGenerics.read(table).project(table.schema());
+    List<Types.NestedField> columns = new ArrayList<>(table.schema().columns());
+    if (request.path("lineage").asBoolean(false)) {
+      columns.add(MetadataColumns.ROW_ID);
+      columns.add(MetadataColumns.LAST_UPDATED_SEQUENCE_NUMBER);
+    }
+    IcebergGenerics.ScanBuilder scan = IcebergGenerics.read(table).project(new Schema(columns));
     if (request.has("snapshot")) {
       scan = scan.useSnapshot(request.get("snapshot").asLong());
     }
@@ -77,12 +93,45 @@ final class Scans {
       for (Record record : records) {
         ArrayNode row = found.addArray();
         // Behind the columns asked for, a record keeps those that applying deletes needed (_pos).
-        for (int column = 0; column < table.schema().columns().size(); column++) {
-          row.add(String.valueOf(record.get(column)));
+        for (int column = 0; column < columns.size(); column++) {
+          row.add(text(record.get(column)));
         }
       }
     }
     return found;
+  }
+
+  /** A value as text that says all of it. */
+  private static String text(Object value) {
+    if (value instanceof byte[]) {
+      return HexFormat.of().formatHex((byte[]) value);
+    }
+    if (value instanceof ByteBuffer) {
+      ByteBuffer bytes = ((ByteBuffer) value).duplicate();
+      byte[] copy = new byte[bytes.remaining()];
+      bytes.get(copy);
+      return HexFormat.of().formatHex(copy);
+    }
+    if (value instanceof Record) {
+      Record record = (Record) value;
+      List<String> parts = new ArrayList<>();
+      for (int place = 0; place < record.size(); place++) {
+        parts.add(text(record.get(place)));
+      }
+      return "(" + String.join(", ", parts) + ")";
+    }
+    if (value instanceof List) {
+      return ((List<?>) value).stream().map(Scans::text).collect(Collectors.toList()).toString();
+    }
+    if (value instanceof Map) {
+      return ((Map<?, ?>) value)
+          .entrySet().stream()
+              .map(entry -> text(entry.getKey()) + "=" + text(entry.getValue()))
+              .sorted()
+              .collect(Collectors.toList())
+              .toString();
+    }
+    return String.valueOf(value);
   }
 
   private static Table table(JsonNode request) {

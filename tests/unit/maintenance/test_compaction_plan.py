@@ -34,7 +34,7 @@ def policy(**changes):
     return CompactionPolicy(**{**values, **changes})
 
 
-def metadata(*, version=2, transform="identity", written_ms=0, source=1):
+def metadata(*, version=2, transform="identity", written_ms=0, source=1, columns=()):
     return TableMetadata(
         {
             "format-version": version,
@@ -44,7 +44,7 @@ def metadata(*, version=2, transform="identity", written_ms=0, source=1):
                 {
                     "schema-id": 0,
                     "type": "struct",
-                    "fields": [{"id": 1, "name": "p", "required": False, "type": "int"}],
+                    "fields": [{"id": 1, "name": "p", "required": False, "type": "int"}, *columns],
                 }
             ],
             "current-schema-id": 0,
@@ -224,7 +224,10 @@ def test_a_file_without_rows_is_not_heavy_by_ratio():
     ("changes", "reason"),
     [
         ({"file_format": "AVRO"}, "a delete file of it has format AVRO"),
-        ({"file_format": "puffin"}, "a delete file of it has format PUFFIN"),
+        (
+            {"file_format": "puffin", "content": Content.EQUALITY_DELETES},
+            "a delete file of it has format PUFFIN",
+        ),
         ({"key_metadata": b"k"}, "a delete file of it is encrypted"),
         (
             {"spec_id": 1, "partition": (1,)},
@@ -297,10 +300,53 @@ def test_young_files_are_left_until_they_are_old_enough():
     )
 
 
-def test_a_v3_table_is_left_alone():
-    result = planned(task("a", 20), task("b", 20), of=metadata(version=3))
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        ({"type": "variant"}, "column 'c' is of type variant, which is not rewritten here"),
+        ({"type": "geometry(EPSG:3857)"}, "column 'c' is of type geometry, which is not rewritten here"),
+        ({"type": "Geography"}, "column 'c' is of type geography, which is not rewritten here"),
+        (
+            {"type": {"type": "list", "element-id": 8, "element": "variant", "element-required": False}},
+            "column 'c.element' is of type variant, which is not rewritten here",
+        ),
+        (
+            {
+                "type": {
+                    "type": "struct",
+                    "fields": [{"id": 8, "name": "u", "required": False, "type": "unknown"}],
+                }
+            },
+            "column 'c.u' is of type unknown inside another column, which is not rewritten here",
+        ),
+        ({"type": "interval"}, "unknown type 'interval'"),
+        (
+            {"name": "_row_id", "type": "long"},
+            "column '_row_id' has the name of a column that rewritten files store for row lineage",
+        ),
+    ],
+)
+def test_a_table_with_a_column_that_cannot_be_rewritten_is_left_alone_with_the_reason(column, reason):
+    of = metadata(version=3, columns=[{"id": 7, "name": "c", "required": False, **column}])
+    result = planned(task("a", 20), task("b", 20), of=of)
     assert isinstance(result, Nothing)
-    assert "format version 3" in result.reason
+    assert result.reason == f"the table is left alone: {reason}"
+    assert result.data_files == 2
+
+
+def test_a_table_of_unknown_columns_only_is_left_alone():
+    of = metadata(version=2)
+    of = TableMetadata(
+        {**of.document, "schemas": [{"schema-id": 0, "type": "struct", "fields": [
+            {"id": 1, "name": "p", "required": False, "type": "unknown"}
+        ]}]}
+    )  # fmt: skip
+    assert "all its columns are of type unknown" in planned(task("a", 20), task("b", 20), of=of).reason
+
+
+def test_a_format_version_of_the_future_is_left_alone():
+    result = planned(task("a", 20), task("b", 20), of=metadata(version=4))
+    assert result.reason == "the table is left alone: format version 4 is not known here"
 
 
 def test_an_empty_table_has_nothing_to_do():

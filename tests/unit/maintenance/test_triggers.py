@@ -53,9 +53,9 @@ def test_compaction_is_asked_for_when_the_file_count_passes_a_multiple(given, an
     assert asked(given) == ([JobKind.COMPACTION] if answer else [])
 
 
-def test_not_for_a_disabled_policy_nor_a_v3_table():
+def test_not_for_a_disabled_policy():
     assert asked(summary(1, 10), status="disabled") == []
-    assert asked(summary(1, 10), version=3) == []
+    assert asked(summary(1, 10), version=3) == [JobKind.COMPACTION]
 
 
 def asked_by(summary, trigger, value, *, now=2, before=1, version=2):
