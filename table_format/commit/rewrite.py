@@ -107,6 +107,8 @@ def _check_group(metadata: TableMetadata, group: RewriteGroup) -> None:
 
 def _still_holds(tree: HeadTree, group: RewriteGroup) -> bool:
     """Whether the group's outputs hold exactly what its inputs hold at the head."""
+    if tree.metadata.format_version > 2 and not group.keeps_lineage:
+        return False  # upgraded since: its rows are as old as their files were, not as the outputs
     for entry in group.inputs:
         live = tree.data.get(entry.data_file.file_path, [])
         # Twice live (a broken table) would lose one copy's rows; another age means removed and added again.

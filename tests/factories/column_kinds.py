@@ -7,9 +7,10 @@ from typing import Any
 
 from table_format.jsontypes import JsonObject
 
-_NOON = datetime.datetime(2026, 11, 30, 12, 0, 0, 123456)
-_OLD = datetime.datetime(1901, 2, 3, 4, 5, 6, 1)
 _UTC = datetime.UTC
+_NOON_UTC = datetime.datetime(2026, 11, 30, 12, 0, 0, 123456, _UTC)
+_OLD_UTC = datetime.datetime(1901, 2, 3, 4, 5, 6, 1, _UTC)
+_NOON, _OLD = _NOON_UTC.replace(tzinfo=None), _OLD_UTC.replace(tzinfo=None)
 
 
 def _struct(*fields: tuple[int, str, Any]) -> JsonObject:
@@ -49,7 +50,7 @@ KINDS: dict[str, tuple[Any, list[Any]]] = {
     "date": ("date", [datetime.date(1, 1, 1), datetime.date(9999, 12, 31)]),
     "time": ("time", [datetime.time(23, 59, 59, 999999), datetime.time(0)]),
     "timestamp": ("timestamp", [_NOON, _OLD]),
-    "timestamptz": ("timestamptz", [_NOON.replace(tzinfo=_UTC), _OLD.replace(tzinfo=_UTC)]),
+    "timestamptz": ("timestamptz", [_NOON_UTC, _OLD_UTC]),
     "timestamp_ns": ("timestamp_ns", [1, -(2**62), 1_764_504_000_123_456_789]),
     "timestamptz_ns": ("timestamptz_ns", [1, -(2**62), 1_764_504_000_123_456_789]),
     "string": ("string", ["", "grüße 水🧊", "a" * 5000]),
@@ -58,7 +59,11 @@ KINDS: dict[str, tuple[Any, list[Any]]] = {
     "uuid": ("uuid", [uuid.UUID(int=1), uuid.UUID(int=2**128 - 1)]),
     "struct": (
         _struct((10, "a", "int"), (11, "b", _struct((12, "c", "string"), (13, "d", "fixed[2]")))),
-        [{"a": 1, "b": {"c": "x", "d": b"\x00\x01"}}, {"a": None, "b": None}, {"a": 2, "b": {"c": None, "d": None}}],
+        [
+            {"a": 1, "b": {"c": "x", "d": b"\x00\x01"}},
+            {"a": None, "b": None},
+            {"a": 2, "b": {"c": None, "d": None}},
+        ],
     ),
     "list": (
         _list(10, _struct((11, "a", "long"), (12, "t", "timestamp"))),

@@ -215,10 +215,10 @@ class LineageHistory:
         head = self.lake.metadata.current_snapshot
         assert head is not None
         for place, row in enumerate(rows):
+            self.rows[row.version] = row
             if self.is_v3:
                 row_id = head["first-row-id"] + place if row.row_id is None else row.row_id
-                row = replace(row, row_id=row_id, changed=head["sequence-number"])
-            self.rows[row.version] = row
+                self.rows[row.version] = replace(row, row_id=row_id, changed=head["sequence-number"])
 
     def _content(self, task: FileTask) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = pq.read_table(

@@ -24,7 +24,9 @@ _PLACES = itertools.count()
 
 def by_java(java: IcebergJava, lake: Lake, **request: int) -> list[tuple[Any, ...]]:
     rows = java.ask("readRows", metadata=lake.table.metadata_location, lineage=True, **request)
-    return sorted((int(i), name, int(version), int(row), int(changed)) for i, name, version, row, changed in rows)
+    return sorted(
+        (int(i), name, int(version), int(row), int(changed)) for i, name, version, row, changed in rows
+    )
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -231,7 +231,10 @@ def test_a_table_made_by_java_keeps_everything(server: Server, java: IcebergJava
 
     # Compaction leaves a table with such columns alone, and says why.
     before = life.metadata
-    assert "column 'v' is of type variant, which is not rewritten here" in life.job("icebergCompaction")["reason"]
+    assert (
+        "column 'v' is of type variant, which is not rewritten here"
+        in life.job("icebergCompaction")["reason"]
+    )
     assert life.metadata == before
 
     # Expiration leaves the head and the tag.

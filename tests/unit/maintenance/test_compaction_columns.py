@@ -80,7 +80,9 @@ def test_a_column_of_type_unknown_stands_in_no_file_and_stays_null():
     assert content(lake, lineage=True).to_pylist() == wanted
 
 
-@pytest.mark.parametrize("kind", ["variant", "geometry", "geometry(OGC:CRS84)", "geography(OGC:CRS84, vincenty)"])
+@pytest.mark.parametrize(
+    "kind", ["variant", "geometry", "geometry(OGC:CRS84)", "geography(OGC:CRS84, vincenty)"]
+)
 def test_a_table_with_a_column_that_is_not_rewritten_stays_as_it_is(kind):
     schema = table_schema("long")
     odd = {"id": 900, "name": "odd", "required": False, "type": kind}
@@ -91,7 +93,10 @@ def test_a_table_with_a_column_that_is_not_rewritten_stays_as_it_is(kind):
     report = compact(lake, tiers=TIERS)
     assert report.outcome is Outcome.NOTHING
     name = kind.split("(")[0]
-    assert report.reason == f"the table is left alone: column 'odd' is of type {name}, which is not rewritten here"
+    assert (
+        report.reason
+        == f"the table is left alone: column 'odd' is of type {name}, which is not rewritten here"
+    )
     assert lake.table.metadata_location == location
 
 
@@ -107,7 +112,10 @@ def test_deletes_and_a_later_default_go_with_any_kind():
         lake.ident,
         [],
         [
-            {"action": "add-schema", "schema": {**schema, "schema-id": 1, "fields": [*schema["fields"], late]}},
+            {
+                "action": "add-schema",
+                "schema": {**schema, "schema-id": 1, "fields": [*schema["fields"], late]},
+            },
             {"action": "set-current-schema", "schema-id": -1},
         ],
     )

@@ -10,8 +10,8 @@ from table_format.commit.change import MAIN, Change
 from table_format.commit.producer import SnapshotProducer
 from table_format.commit.rewrite import RewriteGroup, rewrite
 from table_format.commit.summary import Changes, Operation, count, totals_of
-from table_format.commit.tree import TreeCache
-from table_format.errors import Invalid, Unsupported
+from table_format.commit.tree import HeadTree, TreeCache
+from table_format.errors import Invalid
 from table_format.io.faults import Counting
 from table_format.io.memory import MemoryObjectStore
 from table_format.manifest.entries import ManifestContent, ManifestEntry, ManifestFile, Status
@@ -638,3 +638,19 @@ def test_late_equality_delete_of_an_old_age_drops_the_group(lake: Lake) -> None:
     assert lake.rows() == [row(2), row(3)]
     assert attempt(lake, group) == (False, 1)
     assert attempt(lake, lake.group()) == (True, 0)
+
+
+def test_maint_C15_attempts_of_one_commit_see_the_ids_that_another_commit_gave(lake: Lake) -> None:
+    """The manifest is the same as before; that its rows have ids now stands in the manifest list."""
+    first, second = lake.data_file([row(1)]), lake.data_file([row(2)])
+    lake.append(first, second)
+    lake.catalog.commit(IDENT, [], [{"action": "upgrade-format-version", "format-version": 3}])
+    cache = TreeCache()
+
+    def ids() -> list[int | None]:
+        tree = HeadTree(lake.store, lake.metadata, cache)
+        return [tree.data[file.file_path][0].data_file.first_row_id for file in (first, second)]
+
+    assert ids() == [None, None]
+    lake.append_rows(row(3))
+    assert ids() == [1, 2]
