@@ -20,7 +20,7 @@ from table_format.manifest.entries import Content, DataFile, ManifestEntry
 from table_format.metadata.document import TableMetadata
 from table_format.scan.equality import KeyColumns, KeySet, key_fields
 from table_format.scan.files import open_file, read_name_mapping
-from table_format.scan.index import referenced_path, sequence_of
+from table_format.scan.index import is_vector, referenced_path, sequence_of
 from table_format.scan.lineage import LINEAGE_FIELDS, Lineage
 from table_format.scan.plan import FileTask, SnapshotFiles
 from table_format.scan.positions import read_positions, referenced_paths
