@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from maintenance import setting_rules
 from maintenance.policy_types import (
     CompactionPolicy,
+    ManifestPolicy,
     Policy,
     RecordPolicy,
     SnapshotPolicy,
@@ -31,6 +32,7 @@ __all__ = [
     "MIN_SNAPSHOT_AGE_S",
     "MIN_UNREFERENCED_AGE_S",
     "CompactionPolicy",
+    "ManifestPolicy",
     "Policy",
     "PolicyType",
     "RecordPolicy",
@@ -48,12 +50,14 @@ class PolicyType(StrEnum):
     SNAPSHOTS = "icebergSnapshotManagement"
     UNREFERENCED = "icebergUnreferencedFileRemoval"
     RECORDS = "icebergRecordExpiration"
+    MANIFESTS = "icebergManifests"
 
 
 COMPACTION: Final = PolicyType.COMPACTION
 SNAPSHOTS: Final = PolicyType.SNAPSHOTS
 UNREFERENCED: Final = PolicyType.UNREFERENCED
 RECORDS: Final = PolicyType.RECORDS
+MANIFESTS: Final = PolicyType.MANIFESTS
 
 _SMALL_BELOW, _SMALL_TARGET = 32 * MIB, 64 * MIB
 
@@ -238,6 +242,13 @@ def in_force(kind: str, explained: Explained, table_properties: Mapping[str, str
         return _compaction(values, _tiers(explained), common)
     if wanted is SNAPSHOTS:
         return _snapshots(values, common)
+    if wanted is MANIFESTS:
+        return ManifestPolicy(
+            target_size_bytes=int(values["targetSizeBytes"]),
+            min_manifests=int(values["minManifests"]),
+            trigger_commits=int(values["triggerCommits"]),
+            **common,
+        )
     if wanted is RECORDS:
         return RecordPolicy(days=int(values.get("days", 0)), column=values.get("column"), **common)
     return UnreferencedPolicy(

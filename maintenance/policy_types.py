@@ -91,4 +91,14 @@ class RecordPolicy(InForce):
     """None: the one column by whose time the table is partitioned."""
 
 
-Policy: TypeAlias = "CompactionPolicy | SnapshotPolicy | UnreferencedPolicy | RecordPolicy"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestPolicy(InForce):
+    """When manifests of one table are written anew, and to which size."""
+
+    target_size_bytes: int
+    min_manifests: int
+    """So many small, or overlapping, ones of a partition spec ask for it."""
+    trigger_commits: int
+
+
+Policy: TypeAlias = "CompactionPolicy | SnapshotPolicy | UnreferencedPolicy | RecordPolicy | ManifestPolicy"

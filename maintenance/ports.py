@@ -24,6 +24,7 @@ class JobKind(StrEnum):
     SNAPSHOTS = "icebergSnapshotManagement"
     UNREFERENCED = "icebergUnreferencedFileRemoval"
     RECORDS = "icebergRecordExpiration"
+    MANIFESTS = "icebergManifests"
     PURGE = "tablePurge"
 
 
@@ -195,6 +196,8 @@ class JobSettings:
     groups_per_commit: int = 16
     commit_attempts: int = 50
     max_snapshots_per_run: int = 1000
+    max_manifest_bytes_per_run: int = 128 * 1024**2
+    """Manifests that one rewrite holds, as their files are packed; in memory they take about four times that."""
     delete_batch: int = 500
     max_unreferenced_share: float = 0.5
     """Above this share of the listed files the job stops: a wrong location looks like that."""

@@ -25,6 +25,8 @@ _MAX_DAYS: Final = 36_500
 _MIN_TIER_BYTES: Final = 1024
 _MAX_TIER_BYTES: Final = 16 * 1024 * MIB
 _MAX_TIERS: Final = 8
+_MIN_MANIFEST_BYTES: Final = 64 * 1024
+_MAX_MANIFEST_BYTES: Final = 64 * MIB
 _MAX_COLUMN: Final = 1024
 _MAX_SHOWN: Final = 80
 _STRATEGIES: Final = ("auto", "binpack", "sort", "z-order")
@@ -165,6 +167,12 @@ SETTINGS: Final[Mapping[str, Mapping[str, Rule]]] = {
     "icebergRecordExpiration": {
         "days": whole(1, _MAX_DAYS),
         "column": Rule(check=_column, bounds="the name of a date or timestamp column"),
+        **_common(DAY_S),
+    },
+    "icebergManifests": {
+        "targetSizeBytes": whole(_MIN_MANIFEST_BYTES, _MAX_MANIFEST_BYTES, 8 * MIB),
+        "minManifests": whole(2, 10_000, 10),
+        "triggerCommits": whole(1, 1_000_000, 100),
         **_common(DAY_S),
     },
 }

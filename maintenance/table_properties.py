@@ -62,6 +62,9 @@ PROPERTIES: Final[Mapping[str, Mapping[str, _Property]]] = {
             setting="deleteOldMetadata", read=_truth, expected="true or false"
         ),
     },
+    "icebergManifests": {
+        "commit.manifest.target-size-bytes": _whole("targetSizeBytes", floor=64 * 1024),
+    },
 }
 """Policy type -> property -> setting. `gc.enabled` is no setting: it forbids deleting files, whatever a policy says."""
 

@@ -7,8 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from maintenance.policies import COMPACTION, SNAPSHOTS, UNREFERENCED, effective
-from maintenance.policy_types import CompactionPolicy, Policy, SnapshotPolicy, UnreferencedPolicy
+from maintenance.policies import COMPACTION, MANIFESTS, SNAPSHOTS, UNREFERENCED, effective
+from maintenance.policy_types import (
+    CompactionPolicy,
+    ManifestPolicy,
+    Policy,
+    SnapshotPolicy,
+    UnreferencedPolicy,
+)
 from maintenance.ports import JobKind
 from table_format.jsontypes import JsonObject
 from table_format.metadata.document import TableMetadata
@@ -23,6 +29,7 @@ class TablePolicies:
     compaction: CompactionPolicy
     snapshots: SnapshotPolicy
     unreferenced: UnreferencedPolicy
+    manifests: ManifestPolicy
 
 
 def table_policies(
@@ -40,6 +47,7 @@ def table_policies(
         compaction=of(COMPACTION, CompactionPolicy),
         snapshots=of(SNAPSHOTS, SnapshotPolicy),
         unreferenced=of(UNREFERENCED, UnreferencedPolicy),
+        manifests=of(MANIFESTS, ManifestPolicy),
     )
 
 
@@ -52,14 +60,30 @@ def wants(
     """The jobs that a snapshot with this summary asks for, just after its commit; `before` it the table was that.
 
     Compaction is asked for each time one of the table's counts passes a multiple of its trigger, so that a table
-    whose files are all well-sized is not planned at every commit. Expiration and unreferenced files depend on time
-    only, which the scheduler watches.
+    whose files are all well-sized is not planned at every commit; a manifest rewrite each time the commits pass one.
+    Expiration and unreferenced files depend on time only, which the scheduler watches.
     """
-    policy = policies.compaction
-    if not policy.enabled or summary.get("operation") == "replace":
+    if summary.get("operation") == "replace":
         return []
+    wanted = (
+        [JobKind.COMPACTION] if _asks_for_compaction(summary, metadata, policies.compaction, before) else []
+    )
+    manifests = policies.manifests
+    if manifests.enabled and _many_commits(metadata, manifests.trigger_commits, before):
+        wanted.append(JobKind.MANIFESTS)
+    return wanted
+
+
+def _asks_for_compaction(
+    summary: Mapping[str, str],
+    metadata: TableMetadata,
+    policy: CompactionPolicy,
+    before: TableMetadata | None,
+) -> bool:
+    if not policy.enabled:
+        return False
     asked = _many_files(summary, policy) or _many_others(summary, policy)
-    return [JobKind.COMPACTION] if asked or _many_commits(metadata, policy, before) else []
+    return asked or _many_commits(metadata, policy.trigger_commits, before)
 
 
 def _many_files(summary: Mapping[str, str], policy: CompactionPolicy) -> bool:
@@ -93,9 +117,8 @@ def _many_others(summary: Mapping[str, str], policy: CompactionPolicy) -> bool:
     )
 
 
-def _many_commits(metadata: TableMetadata, policy: CompactionPolicy, before: TableMetadata | None) -> bool:
+def _many_commits(metadata: TableMetadata, every: int | None, before: TableMetadata | None) -> bool:
     """Whether the number of the table's commits passed a multiple: each takes a sequence number, but in format v1."""
-    every = policy.trigger_commits
     if every is None:
         return False
     if metadata.format_version == 1:

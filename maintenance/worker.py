@@ -15,6 +15,7 @@ import structlog
 from maintenance.compaction.job import run as run_compaction
 from maintenance.expiration.job import run as run_expiration
 from maintenance.leased import LeasedContext, Stop
+from maintenance.manifests.job import run as run_manifests
 from maintenance.orphans.job import run as run_orphans
 from maintenance.ports import Job, JobContext, JobKind, JobQueue, NewJob, Stopped
 from maintenance.purge.job import run as run_purge
@@ -33,6 +34,7 @@ RUNNERS: Final[Mapping[JobKind, Runner]] = {
     JobKind.SNAPSHOTS: run_expiration,
     JobKind.UNREFERENCED: run_orphans,
     JobKind.RECORDS: run_records,
+    JobKind.MANIFESTS: run_manifests,
     JobKind.PURGE: run_purge,
 }
 

@@ -35,6 +35,7 @@ KINDS = {
     "snapshots": "icebergSnapshotManagement",
     "unreferenced": "icebergUnreferencedFileRemoval",
     "records": "icebergRecordExpiration",
+    "manifests": "icebergManifests",
 }
 KIND_HELP = f"One of {', '.join(KINDS)} (or the policy's full name, such as icebergCompaction)."
 

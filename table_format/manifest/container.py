@@ -10,7 +10,7 @@ import io
 import lzma
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,8 @@ _LEVEL = 1
 
 _BLOCK_HEAD = 20
 """Bytes that two numbers of 64 bits take at most."""
+BLOCK_FRAME = _BLOCK_HEAD + _SYNC_BYTES
+"""What a block takes at most beside its packed bytes."""
 _WINDOW = 4 << 20
 _MAX_HEADER = 8 << 20
 """Of a file not held in memory; the header has the table's schema, twice."""
@@ -236,7 +238,11 @@ def build_container(
     schema: JsonObject, meta: Mapping[str, str], blocks: Iterable[tuple[int, bytes]]
 ) -> bytes:
     """A whole file, deflated; the same content gives the same bytes."""
-    packed = [(count, _deflate(block)) for count, block in blocks]
+    return assembled(schema, meta, [(count, deflated(block)) for count, block in blocks])
+
+
+def assembled(schema: JsonObject, meta: Mapping[str, str], packed: Sequence[tuple[int, bytes]]) -> bytes:
+    """A whole file of blocks that were deflated already, each with its number of records."""
     entries = {
         "avro.schema": orjson.dumps(schema),
         "avro.codec": b"deflate",
@@ -260,7 +266,8 @@ def build_container(
     return bytes(out)
 
 
-def _deflate(block: bytes) -> bytes:
+def deflated(block: bytes) -> bytes:
+    """The block as it stands in a file."""
     press = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     return press.compress(block) + press.flush()
 

@@ -5,14 +5,16 @@ them be inherited again would make deletes apply to rows they do not concern.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import copysign, isnan
-from typing import Any
+from typing import Any, Self
 
 import orjson
 
 from table_format.errors import Invalid, Unsupported
 from table_format.io.store import ObjectStore
+from table_format.jsontypes import JsonObject
 from table_format.manifest import encode
 from table_format.manifest.avro import data_file_columns, entry_schema
 from table_format.manifest.container import build_container
@@ -37,7 +39,74 @@ from table_format.manifest.partition import (
 from table_format.manifest.values import to_bytes
 from table_format.metadata.document import TableMetadata
 
-_BLOCK_BYTES = 256 << 10
+BLOCK_BYTES = 256 << 10
+"""A block of entries ends beyond this, before it is deflated."""
+
+_write_optional = encode.optional(encode.write_long)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryForm:
+    """How entries of one spec and content are written in manifests of a table."""
+
+    version: int
+    spec_id: int
+    content: ManifestContent
+    columns: Sequence[PartitionColumn]
+    schema: JsonObject
+    header: Mapping[str, str]
+    write_file: encode.Writer
+
+    @classmethod
+    def of(cls, metadata: TableMetadata, spec_id: int, content: ManifestContent) -> Self:
+        """The form of this table's manifests.
+
+        Raises:
+            Invalid: the table has no such spec.
+            Unsupported: its format version, or a transform of the spec, is not written here.
+        """
+        version = metadata.format_version
+        if version not in (1, 2, 3):
+            raise Unsupported(f"manifests of format version {version} are not written; use version 3")
+        columns = partition_columns(metadata, spec_id)
+        file_columns = data_file_columns(version, avro_fields(columns), partition_writer(columns))
+        return cls(
+            version=version,
+            spec_id=spec_id,
+            content=content,
+            columns=columns,
+            schema=entry_schema(version, file_columns),
+            header=_header(metadata, spec_id, content),
+            write_file=encode.record([column.writer() for column in file_columns]),
+        )
+
+    def fault(self, entry: ManifestEntry, snapshot_id: int | None) -> str | None:
+        """Why the entry cannot be in such a manifest of the commit that makes `snapshot_id`; None when it can."""
+        return (
+            _file_fault(entry.data_file, self.spec_id, self.content)
+            or _vector_fault(entry.data_file, self.version)
+            or _number_fault(entry, self.version, snapshot_id)
+        )
+
+    def encode(self, out: bytearray, entry: ManifestEntry, snapshot_id: int | None) -> None:
+        """Append the entry; one without a snapshot id gets `snapshot_id`.
+
+        Raises:
+            Invalid: a value is not of its column's type.
+        """
+        try:
+            encode.write_long(out, entry.status)
+            own = snapshot_id if entry.snapshot_id is None else entry.snapshot_id
+            if self.version == 1 and own is not None:
+                encode.write_long(out, own)
+            else:
+                _write_optional(out, own)
+            if self.version > 1:
+                _write_optional(out, entry.sequence_number)
+                _write_optional(out, entry.file_sequence_number)
+            self.write_file(out, entry.data_file)
+        except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            raise Invalid(f"file {entry.data_file.file_path} cannot be an entry: {error}") from None
 
 
 def write_manifest(
@@ -59,20 +128,10 @@ def write_manifest(
         Invalid: an entry cannot be in this manifest.
         Unsupported: the table's format version is not written here.
     """
-    version = metadata.format_version
-    if version not in (1, 2, 3):
-        raise Unsupported(f"manifests of format version {version} are not written; use version 3")
-    _check(entries, location, version=version, spec_id=spec_id, content=content, snapshot_id=snapshot_id)
-    columns = partition_columns(metadata, spec_id)
-    fields = avro_fields(columns)
-    file_columns = data_file_columns(version, fields, partition_writer(columns))
-    write_file = encode.record([column.writer() for column in file_columns])
-    data = build_container(
-        entry_schema(version, file_columns),
-        _header(metadata, spec_id, content),
-        _blocks(entries, write_file, version, snapshot_id),
-    )
-    summaries = _summaries(columns, [entry.data_file.partition for entry in entries])
+    form = EntryForm.of(metadata, spec_id, content)
+    _check(entries, location, form=form, snapshot_id=snapshot_id)
+    data = build_container(form.schema, form.header, _blocks(entries, form, snapshot_id))
+    summaries = summaries_of(form.columns, [entry.data_file.partition for entry in entries])
     store.put(location, data, if_absent=True)
     files = Counter(entry.status for entry in entries)
     rows: Counter[Status] = Counter()
@@ -83,8 +142,8 @@ def write_manifest(
         length=len(data),
         spec_id=spec_id,
         content=content,
-        sequence_number=0 if version == 1 else UNASSIGNED,
-        min_sequence_number=0 if version == 1 else _lowest(entries),
+        sequence_number=0 if form.version == 1 else UNASSIGNED,
+        min_sequence_number=0 if form.version == 1 else _lowest(entries),
         added_snapshot_id=snapshot_id,
         added_files_count=files[Status.ADDED],
         existing_files_count=files[Status.EXISTING],
@@ -118,27 +177,15 @@ def _lowest(entries: Sequence[ManifestEntry]) -> int:
     return min(known, default=UNASSIGNED)
 
 
-def _check(
-    entries: Sequence[ManifestEntry],
-    location: str,
-    *,
-    version: int,
-    spec_id: int,
-    content: ManifestContent,
-    snapshot_id: int,
-) -> None:
+def _check(entries: Sequence[ManifestEntry], location: str, *, form: EntryForm, snapshot_id: int) -> None:
     if not entries:
         raise Invalid(f"manifest {location} would be empty")
-    if version == 1 and content is not ManifestContent.DATA:
+    if form.version == 1 and form.content is not ManifestContent.DATA:
         raise Invalid("a table of format version 1 has no delete files")
     live: set[tuple[str, int | None]] = set()
     for entry in entries:
         file = entry.data_file
-        fault = (
-            _file_fault(file, spec_id, content)
-            or _vector_fault(file, version)
-            or _number_fault(entry, version, snapshot_id)
-        )
+        fault = form.fault(entry, snapshot_id)
         if entry.status is not Status.DELETED:
             # Deletion vectors share a file and differ by their place in it.
             key = (file.file_path, file.content_offset)
@@ -171,7 +218,7 @@ def _vector_fault(file: DataFile, version: int) -> str | None:
     return None
 
 
-def _number_fault(entry: ManifestEntry, version: int, snapshot_id: int) -> str | None:
+def _number_fault(entry: ManifestEntry, version: int, snapshot_id: int | None) -> str | None:
     if entry.status is not Status.EXISTING and entry.snapshot_id not in (None, snapshot_id):
         return f"is of snapshot {entry.snapshot_id}, the manifest of {snapshot_id}"
     if entry.status is Status.EXISTING and entry.snapshot_id is None:
@@ -190,30 +237,21 @@ def _number_fault(entry: ManifestEntry, version: int, snapshot_id: int) -> str |
 
 
 def _blocks(
-    entries: Sequence[ManifestEntry], write_file: encode.Writer, version: int, snapshot_id: int
+    entries: Sequence[ManifestEntry], form: EntryForm, snapshot_id: int
 ) -> Iterator[tuple[int, bytes]]:
-    write_optional = encode.optional(encode.write_long)
-    write_snapshot_id = encode.write_long if version == 1 else write_optional
     block, count = bytearray(), 0
     for entry in entries:
-        try:
-            encode.write_long(block, entry.status)
-            write_snapshot_id(block, snapshot_id if entry.snapshot_id is None else entry.snapshot_id)
-            if version > 1:
-                write_optional(block, entry.sequence_number)
-                write_optional(block, entry.file_sequence_number)
-            write_file(block, entry.data_file)
-        except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
-            raise Invalid(f"file {entry.data_file.file_path} cannot be an entry: {error}") from None
+        form.encode(block, entry, snapshot_id)
         count += 1
-        if len(block) >= _BLOCK_BYTES:
+        if len(block) >= BLOCK_BYTES:
             yield count, bytes(block)
             block, count = bytearray(), 0
     if count:
         yield count, bytes(block)
 
 
-def _summaries(columns: Sequence[PartitionColumn], partitions: Sequence[Partition]) -> list[FieldSummary]:
+def summaries_of(columns: Sequence[PartitionColumn], partitions: Sequence[Partition]) -> list[FieldSummary]:
+    """The partition field summaries of a manifest with entries of these partitions."""
     return [
         _summary(column, values)
         for column, values in zip(columns, zip(*partitions, strict=True), strict=True)

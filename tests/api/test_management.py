@@ -102,6 +102,7 @@ def test_effective_policies_name_the_source_of_each_value(http: Http, catalog: C
         "icebergSnapshotManagement",
         "icebergUnreferencedFileRemoval",
         "icebergRecordExpiration",
+        "icebergManifests",
     }
     compaction = by_type["icebergCompaction"]
     assert compaction["settings"]["targetFileSizeMB"] == 128

@@ -50,6 +50,7 @@ async def effective(platform: Platform, kind: str) -> EffectivePolicy:
         "icebergSnapshotManagement",
         "icebergUnreferencedFileRemoval",
         "icebergRecordExpiration",
+        "icebergManifests",
     ]
     return next(policy for policy in every if policy.policy_type == kind)
 

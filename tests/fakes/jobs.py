@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from maintenance.policies import COMPACTION, RECORDS, SNAPSHOTS, UNREFERENCED, Policy, effective
+from maintenance.policies import COMPACTION, MANIFESTS, RECORDS, SNAPSHOTS, UNREFERENCED, Policy, effective
 from maintenance.ports import (
     LEASE_LOST,
     DroppedNeighbour,
@@ -172,6 +172,7 @@ _POLICY_TYPES = {
     JobKind.SNAPSHOTS: SNAPSHOTS,
     JobKind.UNREFERENCED: UNREFERENCED,
     JobKind.RECORDS: RECORDS,
+    JobKind.MANIFESTS: MANIFESTS,
 }
 
 

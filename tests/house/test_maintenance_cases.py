@@ -59,7 +59,6 @@ ROWS = {
 
 WITH_THE_ENGINES_TO_COME = {
     "A8": "renames beside purges, with the rest of the life of tables",
-    "E4": "manifests are not rewritten yet",
     "E5": "nothing tells ingest that compaction falls behind",
 }
 """Rows that wait for parts of maintenance that are not built yet."""

@@ -43,6 +43,7 @@ FAST = {
 }
 POLICIES = {
     "icebergCompaction": {"minInputFiles": 2, "triggerFileCount": 1000},
+    "icebergManifests": {"minManifests": 2},
     "icebergSnapshotManagement": {"minSnapshotsToKeep": 1, "maxSnapshotAgeSeconds": 1},
     "icebergUnreferencedFileRemoval": {"unreferencedSeconds": 1, "nonCurrentSeconds": 1},
 }
@@ -229,6 +230,11 @@ def test_a_table_made_by_java_keeps_everything(server: Server, java: IcebergJava
     life.expected[8] = (following, 6, EXACT)
     life.check()
 
+    # Manifests written anew keep row ids and sequence numbers, of files and of vectors.
+    assert life.job("icebergManifests")["figures"]["manifestsReplaced"] > 1
+    life.check()
+    assert life.read(snapshot=tagged) == everything
+
     # Compaction leaves a table with such columns alone, and says why.
     before = life.metadata
     assert (
@@ -335,6 +341,8 @@ def test_our_writer_and_pyiceberg_on_an_upgraded_table(server: Server, java: Ice
     del life.expected[3]
     life.append_ours(batch_writer(5))
     life.expected[5] = (following, 6, None)
+    life.check()
+    assert life.job("icebergManifests")["figures"]["manifestsReplaced"] > 1
     life.check()
     report = life.job("icebergCompaction")
     assert [report["figures"][key] for key in ("rowsDeleted", "dataFilesAfter")] == [1, 1]

@@ -35,6 +35,8 @@ def put(self: LocalObjectStore, path: str, data: bytes, *, if_absent: bool = Fal
     if is_metadata:
         die_at("before-metadata-write")
     original_put(self, path, data, if_absent=if_absent)
+    if path.endswith("-m0.avro"):
+        die_at("after-manifest-write")
     if is_metadata:
         die_at("between-metadata-write-and-swap")
 

@@ -28,6 +28,7 @@ POLICIES = {
     "icebergCompaction": {"minInputFiles": 2, "triggerFileCount": 1000},
     "icebergSnapshotManagement": {"minSnapshotsToKeep": 1, "maxSnapshotAgeSeconds": 1},
     "icebergUnreferencedFileRemoval": {"unreferencedSeconds": 1, "nonCurrentSeconds": 1},
+    "icebergManifests": {"minManifests": 2},
 }
 
 
@@ -101,6 +102,8 @@ def needed(table: Any) -> set[Path]:
         ("icebergSnapshotManagement", "after-swap-before-answer"),
         ("icebergSnapshotManagement", "amid-deletion"),
         ("icebergUnreferencedFileRemoval", "amid-deletion"),
+        ("icebergManifests", "after-manifest-write"),
+        ("icebergManifests", "after-swap-before-answer"),
     ],
 )
 def test_a_killed_worker_is_taken_over(tmp_path: Path, kind: str, point: str) -> None:
@@ -112,7 +115,7 @@ def test_a_killed_worker_is_taken_over(tmp_path: Path, kind: str, point: str) ->
         for stray in strays:
             stray.write_bytes(b"x")
             os.utime(stray, (1, 1))
-        if kind != "icebergCompaction":
+        if kind not in ("icebergCompaction", "icebergManifests"):
             with worker(server, frazil()):
                 assert ended(server, ask(server, "icebergCompaction"))["state"] == "done"
                 if kind == "icebergUnreferencedFileRemoval":
@@ -129,6 +132,9 @@ def test_a_killed_worker_is_taken_over(tmp_path: Path, kind: str, point: str) ->
         assert ids(table) == list(range(7))
         assert ids(table, snapshot_id=table.snapshot_by_name("second").snapshot_id) == [0, 1]
         assert [path for path in needed(table) if not path.is_file()] == []
+        if kind == "icebergManifests":
+            assert len(table.current_snapshot().manifests(table.io)) == 1
+            assert table.current_snapshot().summary.additional_properties["manifests-replaced"] == "7"
         if kind == "icebergCompaction":
             assert len(list(table.scan().plan_files())) == 1
         if kind == "icebergSnapshotManagement":

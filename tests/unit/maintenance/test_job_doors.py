@@ -5,6 +5,7 @@ import pytest
 from maintenance.compaction.job import run as compact
 from maintenance.compaction.session import WatchedCatalog
 from maintenance.expiration.job import run as expire
+from maintenance.manifests.job import run as rewrite_manifests
 from maintenance.orphans.job import run as remove
 from maintenance.policies import COMPACTION, SNAPSHOTS, effective
 from maintenance.ports import JobKind
@@ -37,6 +38,7 @@ def context(lake, **changes):
         (expire, JobKind.SNAPSHOTS, COMPACTION),
         (remove, JobKind.UNREFERENCED, COMPACTION),
         (expire_rows, JobKind.RECORDS, COMPACTION),
+        (rewrite_manifests, JobKind.MANIFESTS, COMPACTION),
     ],
 )
 def test_a_policy_of_another_kind_is_a_bug_and_says_so(lake, run, kind, wrong):
@@ -53,6 +55,7 @@ def test_a_policy_of_another_kind_is_a_bug_and_says_so(lake, run, kind, wrong):
         (expire, JobKind.SNAPSHOTS),
         (remove, JobKind.UNREFERENCED),
         (expire_rows, JobKind.RECORDS),
+        (rewrite_manifests, JobKind.MANIFESTS),
     ],
 )
 def test_a_table_that_does_not_exist_is_skipped_before_its_policy_is_asked_for(lake, run, kind):

@@ -11,7 +11,7 @@ from maintenance.setting_rules import DAY_S, HOUR_S, MIB, SETTINGS, Tier
 from maintenance.table_properties import PROPERTIES
 from table_format.errors import Invalid
 
-COMPACTION, SNAPSHOTS, UNREFERENCED, RECORDS = PolicyType
+COMPACTION, SNAPSHOTS, UNREFERENCED, RECORDS, MANIFESTS = PolicyType
 QUIET = {"timeZone": "Europe/Berlin", "windows": [{"days": ["mon"], "from": "08:00", "to": "18:00"}]}
 NIGHTS = {"timeZone": "UTC", "windows": [{"days": ["sun"], "from": "22:00", "to": "06:00"}]}
 
@@ -56,6 +56,9 @@ CASES = {
     (UNREFERENCED, "nonCurrentSeconds"): (DAY_S, DAY_S + 1, "noncurrent_seconds", DAY_S, DAY_S + 1),
     (RECORDS, "days"): (1, 2, "days", 1, 2),
     (RECORDS, "column"): ("a", "b", "column", "a", "b"),
+    (MANIFESTS, "targetSizeBytes"): (MIB, 2 * MIB, "target_size_bytes", MIB, 2 * MIB),
+    (MANIFESTS, "minManifests"): (2, 3, "min_manifests", 2, 3),
+    (MANIFESTS, "triggerCommits"): (1, 2, "trigger_commits", 1, 2),
 }
 for _kind in PolicyType:
     CASES[_kind, "intervalSeconds"] = (1, 2, "interval_seconds", 1, 2)
@@ -71,6 +74,7 @@ PROPERTY_CASES = {
     "history.expire.max-ref-age-ms": ("7200000", "maxRefAgeHours", "maxRefAgeSeconds", 7200),
     "write.metadata.previous-versions-max": ("7", "metadataVersionsToKeep", "metadataVersionsToKeep", 7),
     "write.metadata.delete-after-commit.enabled": ("true", "deleteOldMetadata", "deleteOldMetadata", True),
+    "commit.manifest.target-size-bytes": ("1048576", "targetSizeBytes", "targetSizeBytes", MIB),
 }
 LEVELS = ("bucket", "namespace a", "namespace a.b", "table")
 

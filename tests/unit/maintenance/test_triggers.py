@@ -2,7 +2,7 @@
 
 import pytest
 
-from maintenance.policies import COMPACTION, SNAPSHOTS
+from maintenance.policies import COMPACTION, MANIFESTS, SNAPSHOTS
 from maintenance.ports import JobKind
 from maintenance.triggers import expiry_due, table_policies, wants
 from table_format.metadata.document import TableMetadata
@@ -136,3 +136,25 @@ def test_expiration_is_due_when_the_oldest_of_several_snapshots_is_too_old():
     assert not due(11)
     assert not due()
     assert not due(11, 1, status="disabled")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "operation", "status", "answer"),
+    [
+        (9, 10, "append", "enabled", True),
+        (10, 11, "append", "enabled", False),
+        (19, 22, "overwrite", "enabled", True),
+        (9, 10, "replace", "enabled", False),
+        (9, 10, "append", "disabled", False),
+    ],
+)
+def test_a_manifest_rewrite_is_asked_for_when_the_commits_pass_a_multiple(
+    before, after, operation, status, answer
+):
+    def at(number):
+        members = {"format-version": 3, "location": "memory://w/t", "last-sequence-number": number}
+        return TableMetadata({**members, "snapshots": []})
+
+    layers = {MANIFESTS: [{"status": status, "settings": {"triggerCommits": 10}}]}
+    found = wants({"operation": operation}, at(after), table_policies(layers, {}), at(before))
+    assert found == ([JobKind.MANIFESTS] if answer else [])

@@ -24,7 +24,7 @@ def manifest(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) ->
     """Thirty entries in blocks of about three, read in one go or in pieces."""
     monkeypatch.setattr(read, "_HELD_BYTES", request.param)
     monkeypatch.setattr(container, "_WINDOW", 100)
-    monkeypatch.setattr(write, "_BLOCK_BYTES", 150)
+    monkeypatch.setattr(write, "BLOCK_BYTES", 150)
     entries = [
         added(new_file(f"memory://t/data/{number}.parquet", record_count=number)) for number in range(30)
     ]
