@@ -49,7 +49,7 @@ class Made:
 class Maker:
     """Writes the files of one table."""
 
-    def __init__(self, folder: Path, *fields: tuple[str, str], **properties: str) -> None:
+    def __init__(self, folder: Path, *fields: tuple[str, str], order: JsonObject | None = None) -> None:
         self._folder = folder
         self._numbers = count()
         wanted = [
@@ -59,8 +59,8 @@ class Maker:
         self.metadata = new_table(
             schema={"type": "struct", "fields": wanted},
             partition_spec=None,
-            write_order=None,
-            properties=properties,
+            write_order=order,
+            properties={},
             location=folder.as_uri(),
             uuid=SystemIds().uuid(),
             now_ms=SystemClock().now_ms(),
@@ -185,7 +185,7 @@ def row_groups(folder: Path, scale: float) -> Made:
     def data() -> Iterator[pa.Table]:
         size = int(rows * scale)
         numbers = np.arange(size, dtype=np.int64)
-        texts: Any = pa.array(numbers // 7, pa.int64()).cast(pa.string())
+        texts: Any = pa.array(numbers // 7, pa.int64()).cast(pa.large_string())
         texts = compute.utf8_lpad(texts, width=20, padding="x")
         yield pa.table({"a": numbers, "b": numbers % 1000 / 7.0, "c": texts})
 
@@ -193,7 +193,7 @@ def row_groups(folder: Path, scale: float) -> Made:
 
 
 def strings(folder: Path, scale: float) -> Made:
-    """Strings of 10 MB each, 60 of them in a row group, beside short ones."""
+    """Strings of 10 MB each in pages of their own, 60 of them in a row group, beside short ones."""
     make = Maker(folder, ("id", "long"), ("text", "string"))
     size = int(10 * MB * scale)
     random = np.random.default_rng(3)
@@ -203,12 +203,13 @@ def strings(folder: Path, scale: float) -> Made:
         short = ["short"] * 1000
         yield pa.table({"id": range(1060), "text": pa.array([*short, *texts], pa.large_string())})
 
-    return make.made([make.file(data(), use_dictionary=False) for _ in range(2)])
+    return make.made([make.file(data(), use_dictionary=False, write_batch_size=1) for _ in range(2)])
 
 
 def sorted_rows(folder: Path, scale: float) -> Made:
     """Four million rows of random keys, to be sorted."""
-    make = Maker(folder, ("id", "long"), ("text", "string"))
+    by_id = {"source-id": 1, "transform": "identity", "direction": "asc", "null-order": "nulls-first"}
+    make = Maker(folder, ("id", "long"), ("text", "string"), order={"order-id": 1, "fields": [by_id]})
     random = np.random.default_rng(4)
     rows = int(1_000_000 * scale)
 

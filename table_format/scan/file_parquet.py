@@ -18,6 +18,8 @@ from table_format.schema.arrow import ArrowArray, field_id
 BATCH_BYTES: Final = 16 << 20
 _WHOLE_GROUP_BYTES: Final = 64 << 20
 """A row group up to that size is fetched column by column at once; of a larger one only pieces are held."""
+_LONG_VALUE: Final = 4 << 10
+_UNLIKE: Final = 32
 _PIECE_BYTES: Final = (64 << 10, 4 << 20)
 """The least and the most of a column that is fetched ahead."""
 
@@ -32,12 +34,14 @@ def open_parquet(store: ObjectStore, path: str) -> Iterator[OpenedFile]:
     with pyarrow_input(store, path) as handle:
         try:
             metadata = pq.read_metadata(handle)
+            ahead = _ahead(metadata)
             # INT96 timestamps (old Spark and Hive files) as nanoseconds would silently wrap beyond 1677 and 2262.
             parquet = pq.ParquetFile(
                 handle,
                 metadata=metadata,
                 coerce_int96_timestamp_unit="us",
-                buffer_size=_ahead(metadata),
+                buffer_size=ahead,
+                pre_buffer=not ahead,  # else all of a column chunk is fetched, whatever the buffer
             )
             arrow = parquet.schema_arrow
         except (pa.ArrowInvalid, OSError) as error:
@@ -53,12 +57,15 @@ def open_parquet(store: ObjectStore, path: str) -> Iterator[OpenedFile]:
                     return
                 names = {fields[position].name: position for position in positions}
                 rows = min(batch_rows, _fitting_rows(metadata, names))
-                for batch in parquet.iter_batches(batch_size=rows, columns=list(names)):
-                    yield {
-                        names[name]: column
-                        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-                        if name in names
-                    }
+                for groups in _runs(metadata):
+                    for batch in parquet.iter_batches(
+                        batch_size=rows, row_groups=groups, columns=list(names)
+                    ):
+                        yield {
+                            names[name]: column
+                            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+                            if name in names
+                        }
 
             yield OpenedFile(fields, batches)
 
@@ -66,6 +73,20 @@ def open_parquet(store: ObjectStore, path: str) -> Iterator[OpenedFile]:
 def _counts(rows: int, batch_rows: int) -> Iterator[int]:
     for start in range(0, rows, batch_rows):
         yield min(rows - start, batch_rows)
+
+
+def _runs(metadata: pq.FileMetaData) -> Iterator[list[int]]:
+    """Row groups that are read together: what is fetched ahead is fetched for all of them at once."""
+    run: list[int] = []
+    size = 0
+    for at in range(metadata.num_row_groups):
+        run.append(at)
+        size += metadata.row_group(at).total_byte_size
+        if size >= _WHOLE_GROUP_BYTES:
+            yield run
+            run, size = [], 0
+    if run:
+        yield run
 
 
 def _ahead(metadata: pq.FileMetaData) -> int:
@@ -86,11 +107,14 @@ def _fitting_rows(metadata: pq.FileMetaData, names: Mapping[str, int]) -> int:
         group = metadata.row_group(at)
         if group.num_rows:
             chunks = (group.column(place) for place in range(group.num_columns))
-            size = sum(
-                chunk.total_uncompressed_size
+            sizes = [
+                chunk.total_uncompressed_size // group.num_rows
                 for chunk in chunks
                 # A name may hold dots: too many columns counted only makes a batch smaller.
                 if chunk.path_in_schema in names or chunk.path_in_schema.split(".", 1)[0] in names
-            )
-            width = max(width, size // group.num_rows, 8 * len(names))
+            ]
+            longest = max(sizes, default=0)
+            # Values so long are rarely all alike, and a batch is made of those that happen to follow each other.
+            unlike = longest * _UNLIKE if longest >= _LONG_VALUE else 0
+            width = max(width, sum(sizes), 8 * len(names), unlike)
     return max(1, BATCH_BYTES // width)

@@ -4,7 +4,7 @@ A file is returned only after it is durable under its path; one that failed or w
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -20,6 +20,9 @@ from table_format.schema.arrow import to_arrow
 from table_format.write.metrics import Leaf, count_nans, leaves, metrics
 
 MEBIBYTE = 1024 * 1024
+_ROWS_BETWEEN_LOOKS = 1024
+"""What the writer does by default."""
+_BETWEEN_LOOKS = 4 * MEBIBYTE
 _CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "brotli": "brotli", "lz4": "lz4"}
 _CODECS |= {"uncompressed": "none", "none": "none"}
 # codec -> (default, lowest, highest level)
@@ -68,6 +71,17 @@ class FileOptions:
                 "store_schema": False,
             },
         )
+
+    def suited_to(self, table: pa.Table) -> "FileOptions":
+        """The options for a file of such rows: the size of a page is looked at often enough.
+
+        The writer looks after so many rows; long values would make pages that readers must hold whole.
+        """
+        longest = max((column.nbytes for column in table.columns), default=0) // max(table.num_rows, 1)
+        rows = max(1, _BETWEEN_LOOKS // max(longest, 1))
+        if rows >= _ROWS_BETWEEN_LOOKS:
+            return self
+        return replace(self, parquet={**self.parquet, "write_batch_size": rows})
 
 
 def _level(properties: Mapping[str, str], codec: str) -> int | None:

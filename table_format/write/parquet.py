@@ -28,6 +28,7 @@ TOTAL_MEMORY = 128 * MEBIBYTE
 OPEN_FILES = 256
 """Files that may be open at once, below the common limit of a process."""
 _SMALL_BATCHES = 64
+_LARGE_BATCH = MEBIBYTE
 _ENOUGH = 0.95
 """Share of its target at which a file or row group is full: what still fits could only be a sliver."""
 _SLIVER = 64 * 1024
@@ -134,7 +135,9 @@ class RollingWriter:
     def _merge_small(self) -> None:
         # A batch of a few rows costs far more memory than its rows, and may keep a larger one alive.
         self._fresh += 1
-        if self._fresh >= _SMALL_BATCHES:
+        if self._batches[-1].nbytes >= _LARGE_BATCH:
+            self._fresh = 0
+        elif self._fresh >= _SMALL_BATCHES:
             small = pa.Table.from_batches(self._batches[-self._fresh :]).combine_chunks()
             self._batches[-self._fresh :] = small.to_batches()
             self._fresh = 0
@@ -142,10 +145,11 @@ class RollingWriter:
     def _write_group(self) -> None:
         if not self._batches:
             return
+        table = pa.Table.from_batches(self._batches, self._options.arrow)
         if self._file is None:
-            self._file = DataFileWriter(self._store, self._next_path(), self._options)
+            self._file = DataFileWriter(self._store, self._next_path(), self._options.suited_to(table))
         before = self._file.size
-        self._file.write_group(pa.Table.from_batches(self._batches, self._options.arrow))
+        self._file.write_group(table)
         encoded = max(self._file.size - before, 1)
         self._ratio = max(self.buffered / encoded, 0.5)
         self._batches, self._fresh, self.buffered = [], 0, 0

@@ -14,7 +14,10 @@ MOST = 512 * MB
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(("case", "scale"), [("equality-keys", 0.1)])
+@pytest.mark.parametrize(
+    ("case", "scale"),
+    [("equality-keys", 0.06), ("columns", 0.1), ("row-groups", 0.15), ("strings", 0.3), ("sorted", 0.3)],
+)
 def test_group_memory_is_bounded(tmp_path: Path, case: str, scale: float) -> None:
     found = measure(case, tmp_path, scale)
     assert found["rows"] > 0

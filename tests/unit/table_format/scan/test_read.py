@@ -496,3 +496,16 @@ def test_table_without_columns(store: MemoryObjectStore) -> None:
     file = put_rows(store, struct(field(1, "a", "int")), [{"a": 1}])
     with pytest.raises(Invalid, match="no columns"):
         read(store, file, struct())
+
+
+def test_batches_of_long_values_have_few_rows_and_row_groups_are_read_in_order() -> None:
+    schema: JsonObject = {"type": "struct", "fields": [field(1, "id", "long"), field(2, "name", "string")]}
+    store = MemoryObjectStore(ManualClock())
+    table = pa.table({"id": range(40), "name": pa.array(["x" * 600_000] * 40, pa.large_string())})
+    sink = io.BytesIO()
+    pq.write_table(table.cast(to_arrow(schema)), sink, row_group_size=7, use_dictionary=False)
+    store.put("memory://w/long", sink.getvalue())
+    file = DataFile(file_path="memory://w/long", record_count=40, file_size_in_bytes=len(sink.getvalue()))
+    batches = list(read_file(store, file, schema))
+    assert max(batch.nbytes for batch in batches) < 2_000_000
+    assert [row for batch in batches for row in batch.column(0).to_pylist()] == list(range(40))

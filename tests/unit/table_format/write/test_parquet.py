@@ -423,3 +423,13 @@ def test_a_writer_that_is_dropped_publishes_nothing(store):
     del write
     gc.collect()
     assert not store.exists(begun)
+
+
+@pytest.mark.parametrize(("length", "rows"), [(10, None), (2048, None), (1 << 20, 3), (5 << 20, 1)])
+def test_pages_of_long_values_are_closed_after_few_rows(length, rows):
+    """The writer looks at a page's size after so many rows; readers must hold a page whole."""
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "t", "required": False, "type": "string"}]}
+    options = FileOptions.of(schema, {})
+    suited = options.suited_to(pa.table({"t": pa.array(["x" * length] * 3, pa.large_string())}))
+    assert suited.parquet.get("write_batch_size") == rows
+    assert options.suited_to(options.arrow.empty_table()) is options
