@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import OffsetSpec as _OffsetSpec  # type: ignore[attr-defined]  # public by its documents
 
 from ingest_plugin.kafka import Message, Polled, TopicInfo, TopicPartition
 from ingest_plugin.settings import KafkaSettings
@@ -95,14 +96,19 @@ class ConfluentBroker:
     def topic(self, name: str) -> TopicInfo | None:
         """Id and partitions of a topic, or None when it does not exist."""
         try:
-            found = self._asking.list_topics(name, timeout=REQUEST_SECONDS).topics.get(name)
+            answer = self._asking.list_topics(name, timeout=REQUEST_SECONDS)
         except KafkaException as error:
             raise Unavailable(f"Kafka at {self._servers} does not answer: {error.args[0].str()}") from None
+        found = answer.topics.get(name)
         if found is None or (found.error is not None and found.error.code() in _BREAKS_PARTITION):
             return None
         if found.error is not None:
             raise Unavailable(f"topic {name}: {found.error.str()}")
-        return TopicInfo(topic_id=self._topic_id(name), partitions=tuple(sorted(found.partitions)))
+        return TopicInfo(
+            topic_id=self._topic_id(name),
+            partitions=tuple(sorted(found.partitions)),
+            cluster_id=str(answer.cluster_id) if answer.cluster_id else None,
+        )
 
     def _topic_id(self, name: str) -> str | None:
         if self._ids_offered is None:
@@ -110,10 +116,8 @@ class ConfluentBroker:
             self._ids_offered = not (self.cluster_id() or "").startswith("mockCluster")
         if not self._ids_offered:
             return None
-        if self._admin is None:
-            self._admin = AdminClient(self._admin_config)
         wanted = TopicCollection([name])
-        future = self._admin.describe_topics(wanted, request_timeout=REQUEST_SECONDS)[name]
+        future = self._administration().describe_topics(wanted, request_timeout=REQUEST_SECONDS)[name]
         try:
             found = str(future.result(REQUEST_SECONDS + 1).topic_id)
         except KafkaException as error:
@@ -122,6 +126,30 @@ class ConfluentBroker:
             # The client's own timeout comes first, unless this process was stopped meanwhile.
             raise Unavailable(f"topic {name}: no answer in {REQUEST_SECONDS:.0f} s") from None
         return None if found == _NO_ID else found
+
+    def _administration(self) -> AdminClient:
+        if self._admin is None:
+            self._admin = AdminClient(self._admin_config)
+        return self._admin
+
+    def ends(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """The end of each partition, for readers that leave out transactions that are open or aborted."""
+        latest: Any = _OffsetSpec
+        wanted = {ClientPartition(p.topic, p.partition): latest.latest() for p in places}
+        if not wanted:
+            return {}
+        try:
+            futures = self._administration().list_offsets(
+                wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_SECONDS
+            )
+            return {
+                TopicPartition(asked.topic, asked.partition): int(future.result(REQUEST_SECONDS + 1).offset)
+                for asked, future in futures.items()
+            }
+        except KafkaException as error:
+            raise Unavailable(f"ends of partitions: {error.args[0].str()}") from None
+        except TimeoutError:
+            raise Unavailable(f"ends of partitions: no answer in {REQUEST_SECONDS:.0f} s") from None
 
     def watermarks(self, place: TopicPartition) -> tuple[int, int]:
         """First kept offset, and the next offset."""

@@ -6,7 +6,7 @@ checked. Kafka's group membership merely spreads the work.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -23,7 +23,7 @@ from table_format.commit.append import MERGE_FROM_MANIFESTS
 from table_format.commit.change import Change
 from table_format.commit.retry import CommitResult, commit_with_retry
 from table_format.commit.row_delta import row_delta
-from table_format.errors import Internal, NoSuchTable
+from table_format.errors import Internal, NoSuchTable, Unavailable
 from table_format.manifest.entries import Content, DataFile
 from table_format.metadata.document import TableMetadata
 
@@ -53,11 +53,13 @@ class Coordinator:
         """
         if task.pending is None and not task.taken:
             return True
-        self._check_topic(task)
+        if not self._same_topic(task):
+            return False
         if task.binder.table is None:
             self._ensure_table(task)
         began = self.clock.monotonic()
-        pending = task.prepare(self.ids.uuid())
+        complete = self._complete(task) if task.pending is None else {}
+        pending = task.prepare(self.ids.uuid(), complete)
         if pending is None:
             return True
         try:
@@ -89,16 +91,39 @@ class Coordinator:
         )
         return True
 
-    def _check_topic(self, task: TopicTask) -> None:
-        """Refuse to commit what may come from a topic that was made anew under the same name."""
-        if task.source.topic_id is None:
-            return
+    def _same_topic(self, task: TopicTask) -> bool:
+        """Whether what was read comes from the topic that now has the name; else it must not be committed.
+
+        Raises:
+            TopicStopped: it does not, and the topic is not to be read anew.
+            Unavailable: no broker answered.
+        """
+        if task.source.topic_id is None and task.source.cluster_id is None:
+            return True
         info = self.broker.topic(task.settings.topic)
-        if info is None or info.topic_id != task.source.topic_id:
-            raise TopicStopped(
-                "the topic was deleted or made anew while it was read; what was read since the last commit is dropped"
-                ". To take in the new topic, give it another 'table'"
-            )
+        known = offsets.Recorded(cluster_id=task.source.cluster_id, topic_id=task.source.topic_id)
+        if info is not None and known.is_of(
+            replace(task.source, topic_id=info.topic_id, cluster_id=info.cluster_id)
+        ):
+            return True
+        if info is not None and task.settings.on_recreated == "restart":
+            return False
+        raise TopicStopped(
+            "the topic was deleted or made anew while it was read; what was read since the last commit is dropped"
+            ". To take in the new topic, give it another 'table' or set on.topic.recreated = \"restart\""
+        )
+
+    def _complete(self, task: TopicTask) -> dict[int, int]:
+        """Partitions read to their end, and when that was the end; none when nobody knows."""
+        places = [TopicPartition(task.settings.topic, partition) for partition in task.position]
+        now = self.clock.now_ms()
+        try:
+            ends = self.broker.ends(places) if task.fault is None else {}
+        except Unavailable:
+            return {}
+        return {
+            place.partition: now for place, end in ends.items() if (self.broker.position(place) or 0) >= end
+        }
 
     def _ensure_table(self, task: TopicTask) -> None:
         """Have a table before any dead letter is committed: the offsets behind them need a place."""
@@ -137,11 +162,20 @@ class Coordinator:
             before = offsets.recorded(table.metadata, task.settings.topic)
             landed = offsets.landed(table.metadata, pending.commit_id)
             verdict = judge(before.offsets, pending.ranges, landed=landed)
-            if verdict is Verdict.APPLY and not _deletes_reach(table.metadata, deletes):
+            if verdict is Verdict.APPLY and not (
+                _deletes_reach(table.metadata, deletes) and _may_follow(before, task)
+            ):
                 verdict = Verdict.OVERLAP
             if verdict is not Verdict.APPLY:
                 return None
-            keys = offsets.summary(before, task.source, _ends(pending), pending.commit_id)
+            keys = offsets.summary(
+                before,
+                task.source,
+                _ends(pending),
+                pending.commit_id,
+                through=pending.through,
+                lost=pending.lost,
+            )
             change = row_delta(
                 store,
                 table,
@@ -164,6 +198,15 @@ class Coordinator:
             raise TopicStopped(f"table {task.settings.ident} was dropped while it was written") from None
         # A commit that the loop found to be in the table after all has been applied, whatever was judged before.
         return (Verdict.LANDED if result.applied else verdict), result
+
+
+def _may_follow(before: offsets.Recorded, task: TopicTask) -> bool:
+    """Whether the offsets in the table are of the log that was read, or of the one in whose place it was read."""
+    replaced = task.replaces
+    return before.is_of(task.source) or (
+        replaced is not None
+        and (before.cluster_id, before.topic_id) == (replaced.cluster_id, replaced.topic_id)
+    )
 
 
 def _deletes_reach(metadata: TableMetadata, deletes: Sequence[DataFile]) -> bool:

@@ -61,6 +61,7 @@ class TopicInfo:
 
     topic_id: str | None
     partitions: tuple[int, ...]
+    cluster_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +96,14 @@ class Broker(Protocol):
 
     def watermarks(self, place: TopicPartition) -> tuple[int, int]:
         """First offset still kept, and the offset that the next record will get.
+
+        Raises:
+            Unavailable: no broker answered.
+        """
+        ...
+
+    def ends(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """The offset behind the last record that may be read of each partition, asked for all at once.
 
         Raises:
             Unavailable: no broker answered.

@@ -25,6 +25,8 @@ OFFERED = frozenset(
         "id.columns",
         "cdc.field",
         "write.upsert.memory.bytes",
+        "on.topic.recreated",
+        "on.retention.gap",
     }
 )
 

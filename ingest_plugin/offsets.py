@@ -19,9 +19,12 @@ CLUSTER_ID = "ingest.cluster-id"
 TOPIC_ID = "ingest.topic-id"
 GENERATION = "ingest.generation"
 MAPPING_VERSION = "ingest.mapping-version"
+THROUGH = "ingest.valid-through"
+THROUGH_TS = "ingest.valid-through-ts"
+LOST = "ingest.lost-offsets"
 STATE_PROPERTY = "ingest.state"
 CURRENT_MAPPING = "1"
-_KEYS = (OFFSETS, COMMIT_ID, CLUSTER_ID, TOPIC_ID, GENERATION, MAPPING_VERSION)
+_KEYS = (OFFSETS, COMMIT_ID, CLUSTER_ID, TOPIC_ID, GENERATION, MAPPING_VERSION, THROUGH, THROUGH_TS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,18 @@ class Recorded:
     cluster_id: str | None = None
     topic_id: str | None = None
     generation: int = 0
+    through: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Per topic and partition: the moment (ms since the epoch) up to which all records are in the table."""
+
+    def is_of(self, source: "Source") -> bool:
+        """Whether these offsets belong to the source's log, as far as both tell."""
+        return all(
+            before is None or now is None or before == now
+            for before, now in (
+                (self.cluster_id, source.cluster_id),
+                (self.topic_id, source.topic_id),
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +74,7 @@ def recorded(metadata: TableMetadata, topic: str) -> Recorded:
         everything = {name: dict(per) for name, per in orjson.loads(state[OFFSETS]).items()}
         own = {int(partition): int(offset) for partition, offset in everything.get(topic, {}).items()}
         generation = int(state.get(GENERATION, "0"))
+        through = {name: dict(per) for name, per in orjson.loads(state.get(THROUGH, "{}")).items()}
     except (orjson.JSONDecodeError, ValueError, TypeError, AttributeError) as error:
         raise Invalid(f"{OFFSETS} of the table cannot be read ({error}): {state[OFFSETS]!r}") from None
     known = bool(own)
@@ -68,6 +84,7 @@ def recorded(metadata: TableMetadata, topic: str) -> Recorded:
         cluster_id=state.get(CLUSTER_ID) if known else None,
         topic_id=state.get(TOPIC_ID) if known else None,
         generation=generation,
+        through=through,
     )
 
 
@@ -109,9 +126,22 @@ def landed(metadata: TableMetadata, commit_id: str) -> bool:
     return state is not None and f'"{commit_id}"' in state
 
 
-def summary(before: Recorded, source: Source, ends: Mapping[int, int], commit_id: str) -> dict[str, str]:
-    """The summary keys of a commit that brings partitions to `ends`; all others stay as recorded."""
-    own = {**before.offsets, **ends}
+def summary(
+    before: Recorded,
+    source: Source,
+    ends: Mapping[int, int],
+    commit_id: str,
+    *,
+    through: Mapping[int, int] | None = None,
+    lost: Mapping[int, tuple[int, int]] | None = None,
+) -> dict[str, str]:
+    """The summary keys of a commit that brings partitions to `ends`; all others stay as recorded.
+
+    Offsets of another log of the same name are replaced, not added to. `through` is up to when (ms) partitions are
+    complete; `lost` are ranges [from, to) that the log had deleted before they were read.
+    """
+    same = before.is_of(source)
+    own = {**before.offsets, **ends} if same else dict(ends)
     merged = {**before.everything, source.topic: {str(p): own[p] for p in sorted(own)}}
     result = {
         OFFSETS: orjson.dumps(merged).decode(),
@@ -119,10 +149,30 @@ def summary(before: Recorded, source: Source, ends: Mapping[int, int], commit_id
         GENERATION: str(max(before.generation, source.generation)),
         MAPPING_VERSION: CURRENT_MAPPING,
     }
+    result |= _through(before, source, own, through or {}, same=same)
+    if lost:
+        ranges = {str(partition): list(span) for partition, span in sorted(lost.items())}
+        result[LOST] = orjson.dumps({source.topic: ranges}).decode()
     if source.cluster_id is not None:
         result[CLUSTER_ID] = source.cluster_id
     if source.topic_id is not None:
         result[TOPIC_ID] = source.topic_id
+    return result
+
+
+def _through(
+    before: Recorded, source: Source, offsets: Mapping[int, int], now: Mapping[int, int], *, same: bool
+) -> dict[str, str]:
+    """Moments never go back; the least of them speaks for the table, once every partition with records has one."""
+    known = dict(before.through.get(source.topic, {})) if same else {}
+    for partition, moment in now.items():
+        known[str(partition)] = max(moment, known.get(str(partition), moment))
+    if not known:
+        return {}
+    everything = {**before.through, source.topic: dict(sorted(known.items()))}
+    result = {THROUGH: orjson.dumps(everything).decode()}
+    if all(str(partition) in known for partition in offsets):
+        result[THROUGH_TS] = str(min(moment for per in everything.values() for moment in per.values()))
     return result
 
 

@@ -109,6 +109,9 @@ class TopicSettings(_Section):
     cdc_field: tuple[str, ...] = Field(default=(), alias="cdc.field")
     upsert_bytes: int = Field(default=128 * MIB, ge=1024, le=4096 * MIB, alias="write.upsert.memory.bytes")
 
+    on_recreated: Literal["fail", "restart"] = Field(default="fail", alias="on.topic.recreated")
+    on_gap: Literal["fail", "skip"] = Field(default="fail", alias="on.retention.gap")
+
     @field_validator("id_columns", mode="before")
     @classmethod
     def _parse_key(cls, value: Any) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ SCHEMA_CHANGED = "table_schema_changed"
 TABLE_CREATED = "table_created"
 BAD_RECORDS = "records_not_readable"
 PARTITION_BY_DIFFERS = "partition_by_differs_from_table"
+TOPIC_ANEW = "another_log_of_this_name_is_read"
+RECORDS_LOST = "records_deleted_before_they_were_read"
 FINISHED = "finished"
 
 

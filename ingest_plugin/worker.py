@@ -15,6 +15,7 @@ from ingest_plugin.coordinator import Coordinator
 from ingest_plugin.kafka import Broker, Message, TopicPartition
 from ingest_plugin.keys import ConfigError
 from ingest_plugin.offsets import Source
+from ingest_plugin.starting import another_log, starts
 from ingest_plugin.tables import SchemaConflict, find
 from ingest_plugin.write.task import TopicStopped, TopicTask
 from table_format.clock import Clock, Ids
@@ -129,7 +130,7 @@ class Worker:
         for place, reason in polled.broken.items():
             lane = self._lanes.get(place.topic)
             if lane is not None and lane.stopped is None and place.partition in lane.owned:
-                self._commit_then_stop(lane, f"partition {place.partition}: {reason}")
+                self._commit_then_leave(lane, f"partition {place.partition}: {reason}")
         for topic, messages in _by_topic(polled.messages).items():
             lane = self._lanes.get(topic)
             if lane is not None and lane.stopped is None and lane.wait_until is None:
@@ -209,9 +210,15 @@ class Worker:
         self._broker.stop(lane.places(lane.owned))
         log.error(status.STOPPED, topic=lane.topic, reason=reason)
 
-    def _commit_then_stop(self, lane: _Lane, reason: str) -> None:
+    def _commit_then_leave(self, lane: _Lane, reason: str) -> None:
+        """Begin anew where the settings say how to go on from a log that changed; else stop."""
         self._guarded(lane, partial(self._commit, lane))
-        if lane.stopped is None:
+        settings = lane.task.settings
+        if lane.stopped is not None or lane.wait_until is not None:
+            return
+        if settings.on_gap == "skip" or settings.on_recreated == "restart":
+            self._wait(lane, Unavailable(reason))
+        else:
             self._stop(lane, reason)
 
     def _commit(self, lane: _Lane) -> None:
@@ -250,21 +257,32 @@ class Worker:
         source = Source(
             topic=lane.topic, topic_id=info.topic_id, cluster_id=self._broker.cluster_id(), generation=0
         )
-        _check_same_log(known, source)
-        starts: dict[TopicPartition, int] = {}
-        for place in lane.places(lane.unstarted):
-            low, high = self._broker.watermarks(place)
-            recorded = known.offsets.get(place.partition)
-            _check_reachable(place, recorded, low, high)
-            starts[place] = low if recorded is None else recorded
+        reading = offsets.Recorded(cluster_id=task.source.cluster_id, topic_id=task.source.topic_id)
+        if not task.idle and not reading.is_of(source):
+            # What was taken is of a log that is no more: none of it may be committed as this one's.
+            self._restart(lane)
+            return
+        watermarks = {place: self._broker.watermarks(place) for place in lane.places(lane.unstarted)}
+        begin = starts(task.settings, known, source, watermarks)
+        if not reading.is_of(source):
+            lane.ends.clear()
+        for place, (_, high) in watermarks.items():
             lane.ends.setdefault(place.partition, high)
         task.adopt(known, source)
-        for place, offset in starts.items():
+        if begin.anew:
+            task.replaces = known
+            log.warning(status.TOPIC_ANEW, topic=lane.topic, reason=another_log(known, source))
+        for place, offset in begin.offsets.items():
             task.begin(place.partition, recorded=known.offsets.get(place.partition), position=offset)
-        self._broker.start(starts)
+        for partition, (first, end) in begin.lost.items():
+            task.lost[partition] = (first, end)
+            log.error(status.RECORDS_LOST, topic=lane.topic, partition=partition, first=first, end=end)
+        self._broker.start(begin.offsets)
         lane.unstarted.clear()
         lane.due = self._clock.monotonic() + task.settings.commit_interval_ms / 1000
-        log.info(status.STARTED, topic=lane.topic, offsets={str(p.partition): o for p, o in starts.items()})
+        log.info(
+            status.STARTED, topic=lane.topic, offsets={str(p.partition): o for p, o in begin.offsets.items()}
+        )
 
     def _on_revoked(self, places: list[TopicPartition], lost: bool) -> None:
         for topic in dict.fromkeys(place.topic for place in places):
@@ -324,31 +342,3 @@ def _by_topic(messages: Sequence[Message]) -> dict[str, list[Message]]:
     for message in messages:
         by_topic.setdefault(message.topic(), []).append(message)
     return by_topic
-
-
-def _check_same_log(known: offsets.Recorded, source: Source) -> None:
-    for what, before, now in (
-        ("cluster", known.cluster_id, source.cluster_id),
-        ("topic", known.topic_id, source.topic_id),
-    ):
-        if before is not None and now is not None and before != now:
-            raise TopicStopped(
-                f"the table was filled from another {what} of this name (id {before}, now {now}): its offsets mean"
-                " nothing here. Give the topic another 'table' to take in the new one"
-            )
-
-
-def _check_reachable(place: TopicPartition, recorded: int | None, low: int, high: int) -> None:
-    if recorded is None:
-        return
-    if recorded < low:
-        raise TopicStopped(
-            f"partition {place.partition}: records {recorded} to {low - 1} were deleted from the log before they"
-            " were ingested; they cannot be had any more. Give the topic another 'table' to go on from"
-            f" offset {low}"
-        )
-    if recorded > high:
-        raise TopicStopped(
-            f"partition {place.partition}: the table has records up to offset {recorded}, but the log ends at {high}:"
-            " the topic was made anew or has lost data"
-        )

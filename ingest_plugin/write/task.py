@@ -18,12 +18,12 @@ from ingest_plugin.bind.keyed import STEPS, KeyedChanges, Keys
 from ingest_plugin.bind.topic import TopicBinder
 from ingest_plugin.commit_state import OffsetRange
 from ingest_plugin.decode.values import DataError, Decoded, Decoder, ErrorKind
-from ingest_plugin.kafka import Message
+from ingest_plugin.kafka import NO_TIMESTAMP, Message
 from ingest_plugin.offsets import Recorded, Source
 from ingest_plugin.settings import Tolerance, TopicSettings
 from ingest_plugin.write.buffer import RowBuffer
 from ingest_plugin.write.changes import ChangeBuffer
-from ingest_plugin.write.dead_letters import DeadLetters
+from ingest_plugin.write.dead_letters import MAX_MILLIS, DeadLetters
 from table_format.manifest.entries import DataFile
 
 log = structlog.get_logger("frazil.ingest.task")
@@ -45,6 +45,9 @@ class Pending:
     rows: int
     ranges: Mapping[int, OffsetRange]
     table_uuid: str | None
+    through: Mapping[int, int] = field(default_factory=dict)
+    """Up to when (ms) partitions are complete with this commit."""
+    lost: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     sent: bool = False
 
 
@@ -76,6 +79,12 @@ class TopicTask:
     """Per partition that is ours: what the table recorded when we last knew."""
     position: dict[int, int] = field(default_factory=dict)
     """Per partition that is ours: the next offset to take."""
+    stamps: dict[int, int] = field(default_factory=dict)
+    """Per partition: the timestamp (ms) of the last record taken, where it has one."""
+    replaces: Recorded | None = None
+    """What the table says of another log of the same name, in whose place this one is read."""
+    lost: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Per partition: offsets [from, to) that the log had deleted before they were read, until that is committed."""
     taken: dict[int, int] = field(default_factory=dict)
     """Per partition with something uncommitted: the offset behind the last message taken."""
     pending: Pending | None = None
@@ -244,9 +253,12 @@ class TopicTask:
 
     def _advance(self, messages: Sequence[Message], limits: Mapping[int, int]) -> None:
         counted = [m for m in messages if _within(m, limits)] if limits else messages
-        last = {m.partition(): m.offset() for m in counted}
-        for partition, offset in last.items():
-            self.position[partition] = self.taken[partition] = offset + 1
+        last = {m.partition(): m for m in counted}
+        for partition, message in last.items():
+            self.position[partition] = self.taken[partition] = message.offset() + 1
+            kind, millis = message.timestamp()
+            if kind != NO_TIMESTAMP and 0 <= millis <= MAX_MILLIS:
+                self.stamps[partition] = millis
 
     def _count(self, letters: Iterable[tuple[Message, DataError]]) -> None:
         reasons = Counter(error.reason for _, error in letters)
@@ -260,8 +272,10 @@ class TopicTask:
             kept_in=str(self.settings.dead_letters),
         )
 
-    def prepare(self, commit_id: str) -> Pending | None:
+    def prepare(self, commit_id: str, complete: Mapping[int, int] | None = None) -> Pending | None:
         """Close the files and begin a commit of everything taken; None when there is nothing.
+
+        `complete` are partitions read to their end, with the moment (ms) of that end.
 
         Raises:
             Unavailable: the store is away: reset the task.
@@ -281,6 +295,8 @@ class TopicTask:
                     for partition, end in self.taken.items()
                 },
                 table_uuid=None if table is None else table.metadata.uuid,
+                through={**self.stamps, **(complete or {})},
+                lost={p: span for p, span in self.lost.items() if p in self.taken},
             )
         return self.pending
 
@@ -288,6 +304,7 @@ class TopicTask:
         """The pending commit is in the table: go on behind it."""
         if self.pending is not None:
             self.recorded.update({p: part.end for p, part in self.pending.ranges.items()})
+            self.lost = {p: span for p, span in self.lost.items() if p not in self.pending.lost}
         self.rows.forget()
         self.letters.committed()
         self.taken = {}
@@ -301,6 +318,7 @@ class TopicTask:
         self.rows.discard(delete=not sent)
         self.letters.discard()
         self.recorded, self.position, self.taken = {}, {}, {}
+        self.stamps, self.lost, self.replaces = {}, {}, None
         self.pending, self.fault = None, None
 
 

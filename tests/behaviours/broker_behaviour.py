@@ -48,6 +48,9 @@ class BrokerBehaviour:
         harness.produce(0, [b"a", b"b"])
         assert broker.watermarks(TopicPartition(harness.topic, 0)) == (0, 2)
         assert broker.watermarks(TopicPartition(harness.topic, 1)) == (0, 0)
+        places = [TopicPartition(harness.topic, partition) for partition in (0, 1)]
+        assert broker.ends(places) == dict(zip(places, (2, 0), strict=True))
+        assert broker.ends([]) == {}
         broker.close()
 
     def test_nothing_is_delivered_before_a_start(self, harness: Harness) -> None:

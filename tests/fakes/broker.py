@@ -124,7 +124,11 @@ class FakeBroker:
         found = self.cluster.topics.get(name)
         if found is None:
             return None
-        return TopicInfo(topic_id=found.topic_id, partitions=tuple(range(len(found.logs))))
+        partitions = tuple(range(len(found.logs)))
+        return TopicInfo(topic_id=found.topic_id, partitions=partitions, cluster_id=self.cluster.id)
+
+    def ends(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return {place: self.watermarks(place)[1] for place in places}
 
     def watermarks(self, place: TopicPartition) -> tuple[int, int]:
         self.cluster.check()

@@ -950,3 +950,159 @@ def test_a_dead_letters_table_that_is_dropped_meanwhile_stops_the_topic_and_lose
     assert lab.run().stopped == {}
     assert lab.values("a") == [1, 2]
     assert [row["offset"] for row in lab.dead_letters()] == [3]
+
+
+def recreate(lab: Lab, partitions: int = 1) -> None:
+    lab.cluster.delete(lab.topic)
+    lab.cluster.create(lab.topic, partitions)
+
+
+def test_a_recreated_topic_is_read_from_its_beginning_where_that_is_wanted() -> None:
+    lab = Lab(partitions=2, **{"on.topic.recreated": "restart"})
+    lab.json({"a": 1}, {"a": 2})
+    lab.json({"a": 3}, partition=1)
+    lab.run()
+    recreate(lab, 2)
+    lab.json({"a": 10}, {"a": 11}, {"a": 12})
+    assert lab.run().stopped == {}
+    assert sorted(lab.values("a")) == [1, 2, 3, 10, 11, 12]
+    # The other partition's offset was the old topic's.
+    assert lab.summary()["ingest.offsets"] == '{"flights":{"0":3}}'
+    assert lab.summary()["ingest.topic-id"] == "topic-2"
+    lab.json({"a": 13}, partition=1)
+    assert lab.run().stopped == {}
+    assert lab.run().stopped == {}
+    assert sorted(lab.values("a")) == [1, 2, 3, 10, 11, 12, 13]
+
+
+@pytest.mark.parametrize("policy", ["fail", "restart"])
+def test_a_topic_recreated_while_it_is_read(policy: str) -> None:
+    """What was read and not committed is dropped: it came from a log that nobody can look up any more."""
+    lab = Lab(**{"on.topic.recreated": policy, "commit.interval.ms": 500})
+    lab.json({"a": 1})
+    lab.run()
+    lab.json({"a": 2})
+    polls = 0
+
+    def should_stop() -> bool:
+        nonlocal polls
+        polls += 1
+        if polls == 4:
+            recreate(lab)
+            lab.json({"a": 10}, {"a": 11}, {"a": 12})
+        return polls > 30
+
+    worker = lab.run(exit_at_end=False, should_stop=should_stop)
+    if policy == "fail":
+        assert "deleted or made anew" in worker.stopped["flights"]
+        assert lab.values("a") == [1]
+    else:
+        assert worker.stopped == {}
+        assert sorted(lab.values("a")) == [1, 10, 11, 12]
+
+
+def test_a_zombie_of_the_old_topic_is_refused_although_the_offsets_agree() -> None:
+    """It read one record behind offset 1 of the old topic; the table stands at offset 1 of the new one."""
+    lab = Lab(**{"on.topic.recreated": "restart", "commit.interval.ms": 500})
+    lab.json({"a": 1})
+    lab.run()
+    lab.json({"a": 2})
+
+    def takes_over() -> None:
+        recreate(lab)
+        lab.json({"a": 10})
+        lab.run()
+        assert lab.summary()["ingest.offsets"] == '{"flights":{"0":1}}'
+
+    lab.catalog.before_commit.append(takes_over)
+    lab.run()
+    lab.run()
+    assert sorted(lab.values("a")) == [1, 10]
+
+
+def test_another_cluster_under_the_same_address_stops_with_a_reason() -> None:
+    lab = Lab(**{"commit.interval.ms": 500})
+    lab.json({"a": 1})
+    lab.run()
+    lab.json({"a": 2})
+    polls = 0
+
+    def should_stop() -> bool:
+        nonlocal polls
+        polls += 1
+        if polls == 4:
+            lab.cluster.id = "cluster-2"
+        return polls > 30
+
+    worker = lab.run(exit_at_end=False, should_stop=should_stop)
+    assert "deleted or made anew" in worker.stopped["flights"]
+    assert lab.values("a") == [1]
+    assert "filled from another cluster" in stopped(lab)
+
+
+def test_a_retention_gap_is_skipped_where_that_is_wanted_and_noted_in_the_table() -> None:
+    lab = Lab(partitions=2, **{"on.retention.gap": "skip"})
+    lab.json({"a": 1})
+    lab.json({"a": 9}, partition=1)
+    lab.run()
+    lab.json({"a": 2}, {"a": 3}, {"a": 4})
+    lab.cluster.trim(lab.topic, 3)
+    with capture_logs() as logs:
+        assert lab.run().stopped == {}
+    assert sorted(lab.values("a")) == [1, 4, 9]
+    assert lab.summary()["ingest.lost-offsets"] == '{"flights":{"0":[1,3]}}'
+    (lost,) = [line for line in logs if line["event"] == "records_deleted_before_they_were_read"]
+    assert (lost["partition"], lost["first"], lost["end"]) == (0, 1, 3)
+    lab.json({"a": 5})
+    lab.run()
+    assert "ingest.lost-offsets" not in lab.summary()
+
+
+def test_a_retention_gap_while_it_runs() -> None:
+    lab = Lab(**{"on.retention.gap": "skip", "commit.interval.ms": 500})
+    lab.json({"a": 1})
+    broker = FakeBroker(lab.cluster, lab.clock)
+    polls = 0
+
+    def should_stop() -> bool:
+        nonlocal polls
+        polls += 1
+        if polls == 4:
+            lab.json({"a": 2}, {"a": 3})
+            lab.cluster.trim(lab.topic, 2)
+        return polls > 40
+
+    worker = lab.run(broker=broker, exit_at_end=False, should_stop=should_stop)
+    assert worker.stopped == {}
+    assert lab.values("a") == [1, 3]
+
+
+def test_the_table_says_up_to_when_it_is_complete() -> None:
+    lab = Lab(partitions=2, **{"commit.interval.ms": 900_000})
+    lab.json({"a": 1})
+    lab.json({"a": 2}, partition=1)
+    began = lab.clock.now_ms()
+    lab.run()
+    through = int(lab.summary()["ingest.valid-through-ts"])
+    assert began <= through <= lab.clock.now_ms()
+    assert set(orjson.loads(lab.summary()["ingest.valid-through"])["flights"]) == {"0", "1"}
+
+
+def test_a_partition_with_more_to_read_is_complete_up_to_its_last_record() -> None:
+    """A stop in the middle of partition 1, whose records are of 2023; partition 0 has been read to its end."""
+    lab = Lab(partitions=2, **{"commit.interval.ms": 900_000})
+    lab.json({"a": 1})
+    lab.json({"a": 2}, {"a": 3}, partition=1)
+    polls = 0
+
+    def should_stop() -> bool:
+        nonlocal polls
+        polls += 1
+        if polls == 4:
+            lab.json({"a": 4}, partition=1)
+        return polls > 3
+
+    lab.run(exit_at_end=False, should_stop=should_stop)
+    per = orjson.loads(lab.summary()["ingest.valid-through"])["flights"]
+    assert per["1"] == 1_700_000_000_000 < per["0"]
+    assert lab.summary()["ingest.valid-through-ts"] == "1700000000000"
