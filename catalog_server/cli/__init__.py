@@ -22,9 +22,9 @@ _PACKAGE = "catalog_server.cli"
 COMMANDS = (
     ("serve", "serve", "serve"),
     ("worker", "worker", "worker"),
-    ("bucket", "buckets", "buckets"),
+    ("bucket", "bucket_settings", "buckets"),
     ("namespace", "namespaces", "namespaces"),
-    ("table", "table_changes", "tables"),
+    ("table", "table_settings", "tables"),
     ("policy", "policies", "policies"),
     ("maintenance", "maintenance", "maintenance"),
     ("db", "database", "database"),

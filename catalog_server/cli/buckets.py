@@ -1,9 +1,10 @@
-"""`frazil bucket`: make or register table buckets, look at them, change, tag, protect and delete them."""
+"""`frazil bucket`: make or register table buckets, look at them, change, protect and delete them."""
 
 from typing import Annotated
 
 import typer
 
+from catalog_server.cli import resource_settings
 from catalog_server.cli.client import BUCKETS, DEFAULT_URL, Json, ManagementClient, Url, bucket_path
 from catalog_server.cli.output import confirm, moment, print_json, print_line, print_record, print_table, size
 from catalog_server.cli.pairs import changed, parse_pairs, shown_pairs
@@ -99,12 +100,14 @@ def list_buckets(
 
 @buckets.command("show")
 def show_bucket(name: Name, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
-    """Show where a bucket lies, its settings and tags, and how much is in it."""
-    client = ManagementClient(url)
-    bucket = client.get(bucket_path(name))
-    tags = client.get(f"{bucket_path(name)}/tags")["tags"]
+    """Show where a bucket lies, its settings and tags, what else is kept for it, and how much is in it."""
+    client, path = ManagementClient(url), bucket_path(name)
+    bucket = client.get(path)
+    kept = resource_settings.kept(
+        resource_settings.Resource(client=client, path=path, shown=f"bucket {name}", as_json=as_json)
+    )
     if as_json:
-        print_json({**bucket, "tags": tags})
+        print_json({**bucket, **kept})
         return
     figures = bucket["figures"]
     print_record(
@@ -115,7 +118,7 @@ def show_bucket(name: Name, url: Url = DEFAULT_URL, as_json: Json = False) -> No
             ("storage", shown_pairs(bucket["storage"])),
             ("credentials", bucket["credentials"]),
             ("properties", shown_pairs(bucket["properties"])),
-            ("tags", shown_pairs(tags)),
+            *resource_settings.kept_members(kept),
             ("protected", bucket["protected"]),
             ("created", moment(bucket["createdAtMs"])),
             ("changed", moment(bucket["updatedAtMs"])),
@@ -164,28 +167,6 @@ def update_bucket(  # noqa: PLR0913 - each is one option of the command
         print_json(bucket)
     else:
         print_line(f"bucket {name} is at version {bucket['version']}")
-
-
-@buckets.command("tag")
-def tag_bucket(
-    name: Name,
-    pairs: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="Tags to set.")],
-    url: Url = DEFAULT_URL,
-    as_json: Json = False,
-) -> None:
-    """Set tags; those of other keys stay."""
-    _change_tags(name, pairs, (), url, as_json=as_json)
-
-
-@buckets.command("untag")
-def untag_bucket(
-    name: Name,
-    keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="Keys of the tags to remove.")],
-    url: Url = DEFAULT_URL,
-    as_json: Json = False,
-) -> None:
-    """Remove tags."""
-    _change_tags(name, (), keys, url, as_json=as_json)
 
 
 @buckets.command("protect")
@@ -267,16 +248,3 @@ def _protect(name: str, url: str, *, protected: bool, as_json: bool) -> None:
         print_json(bucket)
     else:
         print_line(f"bucket {name} {'refuses to be deleted' if protected else 'can be deleted'}")
-
-
-def _change_tags(
-    name: str, pairs: list[str] | tuple[()], keys: list[str] | tuple[()], url: str, *, as_json: bool
-) -> None:
-    client, path = ManagementClient(url), f"{bucket_path(name)}/tags"
-    before = client.send("GET", path)
-    wanted = {"tags": changed(before.document["tags"], pairs, keys)}
-    after = client.send("PUT", path, body=wanted, if_match=before.etag).document
-    if as_json:
-        print_json(after)
-    else:
-        print_line(f"tags of bucket {name}: {shown_pairs(after['tags']) or 'none'}")

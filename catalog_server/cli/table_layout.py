@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from catalog_server.cli import resource_settings
 from catalog_server.cli.client import (
     DEFAULT_URL,
     NAMESPACES,
@@ -71,12 +72,16 @@ def list_tables(
 def show_table(
     table: OfTable, bucket: Bucket = "default", url: Url = DEFAULT_URL, as_json: Json = False
 ) -> None:
-    """Show where a table lies, and its files by size: whether it needs compaction."""
-    details = ManagementClient(url).get(table_path(bucket, parse_table(table)))
+    """Show where a table lies, what is kept for it, and its files by size: whether it needs compaction."""
+    client, path = ManagementClient(url), table_path(bucket, parse_table(table))
+    details = client.get(path)
+    kept = resource_settings.kept(
+        resource_settings.Resource(client=client, path=path, shown=f"table {table}", as_json=as_json)
+    )
     if as_json:
-        print_json(details)
+        print_json({**details, **kept})
         return
-    _print_details(details)
+    _print_details(details, kept)
 
 
 @tables.command("files")
@@ -182,12 +187,13 @@ def _report_cells(report: JsonObject) -> list[object]:
     return [str(report.get("snapshot-id", "")), took, ", ".join([*told, *counts])]
 
 
-def _print_details(details: JsonObject) -> None:
+def _print_details(details: JsonObject, kept: JsonObject) -> None:
     table, figures = details["table"], details["figures"]
     print_record(
         shown_name(table["namespace"], table["name"]),
         [
             ("bucket", table["bucket"]),
+            ("ARN", table["arn"]),
             ("uuid", table["uuid"]),
             ("resource id", table["resourceId"]),
             ("location", table["location"]),
@@ -195,6 +201,7 @@ def _print_details(details: JsonObject) -> None:
             ("metadata size", size(figures["metadataBytes"])),
             ("format version", details["formatVersion"]),
             ("protected", table["protected"]),
+            *resource_settings.kept_members(kept),
             ("created", moment(table["createdAtMs"])),
             ("changed", moment(table["updatedAtMs"])),
             ("snapshots", figures["snapshots"]),

@@ -1,21 +1,35 @@
 """Settings of one bucket or table that nothing but their own API gives a meaning to: set, read, taken away."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
 from catalog_server.services.arns import Arn
+from catalog_server.services.content_version import version_of
 from catalog_server.services.principals import Principal
 from catalog_server.store import buckets, table_entries
 from catalog_server.store import resource_settings as rows
 from catalog_server.store.engine import Database
 from table_format.clock import Clock
-from table_format.errors import NoSuchTable
+from table_format.errors import NoSuchTable, VersionConflict
 from table_format.ident import TableIdent
 from table_format.jsontypes import JsonObject
 
 Locate = Callable[[Connection], str]
 """Finds the resource id in the unit's own transaction, so that nothing is set on what has just gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What is set under one name, None for nothing; the version is made of it."""
+
+    document: JsonObject | None
+
+    @property
+    def version(self) -> int:
+        """A number that names this content; 0 while nothing is set."""
+        return 0 if self.document is None else version_of(self.document)
 
 
 def of_bucket(name: str) -> Locate:
@@ -68,21 +82,43 @@ class ResourceSettingsService:
         """
         return await self._database.read(_get, locate, names)
 
-    async def put(self, principal: Principal, locate: Locate, name: str, document: JsonObject) -> None:
+    async def find(self, principal: Principal, locate: Locate, name: str) -> Setting:
+        """One with its version.
+
+        Raises:
+            NotFound: there is no such resource.
+        """
+        [document] = await self._database.read(_get, locate, (name,))
+        return Setting(document=document)
+
+    async def put(
+        self,
+        principal: Principal,
+        locate: Locate,
+        name: str,
+        document: JsonObject,
+        *,
+        if_version: int | None = None,
+    ) -> Setting:
         """Set one.
 
         Raises:
             NotFound: there is no such resource.
+            VersionConflict: what is set is not of version `if_version`.
         """
-        await self._database.write(_put, locate, name, document, self._clock.now_ms())
+        await self._database.write(_put, locate, name, document, self._clock.now_ms(), if_version)
+        return Setting(document=document)
 
-    async def remove(self, principal: Principal, locate: Locate, name: str) -> bool:
+    async def remove(
+        self, principal: Principal, locate: Locate, name: str, *, if_version: int | None = None
+    ) -> bool:
         """Take one away; whether it was there.
 
         Raises:
             NotFound: there is no such resource.
+            VersionConflict: what is set is not of version `if_version`.
         """
-        return await self._database.write(_remove, locate, name)
+        return await self._database.write(_remove, locate, name, if_version)
 
 
 def _get(connection: Connection, locate: Locate, names: tuple[str, ...]) -> list[JsonObject | None]:
@@ -91,9 +127,28 @@ def _get(connection: Connection, locate: Locate, names: tuple[str, ...]) -> list
     return [None if row is None else row.document for row in found]
 
 
-def _put(connection: Connection, locate: Locate, name: str, document: JsonObject, now_ms: int) -> None:
-    rows.put(connection, locate(connection), name, document, now_ms)
+def _put(
+    connection: Connection,
+    locate: Locate,
+    name: str,
+    document: JsonObject,
+    now_ms: int,
+    if_version: int | None,
+) -> None:
+    resource_id = locate(connection)
+    _check_version(connection, resource_id, name, if_version)
+    rows.put(connection, resource_id, name, document, now_ms)
 
 
-def _remove(connection: Connection, locate: Locate, name: str) -> bool:
-    return rows.remove(connection, locate(connection), name)
+def _remove(connection: Connection, locate: Locate, name: str, if_version: int | None) -> bool:
+    resource_id = locate(connection)
+    _check_version(connection, resource_id, name, if_version)
+    return rows.remove(connection, resource_id, name)
+
+
+def _check_version(connection: Connection, resource_id: str, name: str, if_version: int | None) -> None:
+    if if_version is None:
+        return
+    row = rows.find(connection, resource_id, name)
+    if Setting(document=None if row is None else row.document).version != if_version:
+        raise VersionConflict(f"The {name} changed since it was read; read it again and retry")

@@ -1,13 +1,12 @@
 """Tags on buckets and tables: short texts that people and cost reports sort by. What they say means nothing here."""
 
-import hashlib
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import orjson
 from sqlalchemy import Connection
 
+from catalog_server.services.content_version import version_of
 from catalog_server.services.principals import Principal
 from catalog_server.store import resources
 from catalog_server.store import tags as rows
@@ -18,7 +17,6 @@ MOST_TAGS = 50
 LONGEST_KEY = 128
 LONGEST_VALUE = 256
 _RESERVED = "aws:"
-_VERSION_BYTES = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +28,7 @@ class Tags:
     @property
     def version(self) -> int:
         """A number that names these tags."""
-        text = orjson.dumps(self.tags, option=orjson.OPT_SORT_KEYS)
-        return int.from_bytes(hashlib.blake2b(text, digest_size=_VERSION_BYTES).digest())
+        return version_of(self.tags)
 
 
 class TagService:

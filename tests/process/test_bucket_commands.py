@@ -115,3 +115,39 @@ def test_what_can_not_be_done_is_told_in_one_line(
     frazil: Run, arguments: list[str], code: int, told: str
 ) -> None:
     assert told in frazil(*arguments, fails=code)
+
+
+KEY = "arn:aws:kms:us-east-1:000000000000:key/one"
+
+
+def test_what_is_kept_for_a_bucket_is_shown_set_and_taken_away(frazil: Run, tmp_path: Path) -> None:
+    frazil("bucket", "create", "kept")
+    assert "no resource policy" in frazil("bucket", "resource-policy", "kept", fails=1)
+    policy = tmp_path / "policy.json"
+    policy.write_text('{"Statement": [{"Effect": "Deny"}]}')
+    assert "kept, not enforced" in frazil("bucket", "resource-policy", "kept", "--set", str(policy))
+    assert frazil("bucket", "resource-policy", "kept") == policy.read_text() + "\n"
+    assert "can not be read" in frazil("bucket", "resource-policy", "kept", "--set", "/no/such", fails=1)
+    told = frazil("bucket", "encryption", "kept", "--set", "aws:kms", "--key", KEY)
+    assert told.startswith(f"encryption of bucket kept: aws:kms by {KEY} (asked for at the bucket)")
+    assert "needs a kmsKeyArn" in frazil("bucket", "encryption", "kept", "--set", "aws:kms", fails=1)
+    assert "--key goes with" in frazil("bucket", "encryption", "kept", "--key", KEY, fails=2)
+    assert frazil("bucket", "storage-class", "kept") == "storage class of bucket kept: STANDARD (by default)\n"
+    assert "INTELLIGENT_TIERING" in frazil("bucket", "storage-class", "kept", "--set", "INTELLIGENT_TIERING")
+    assert "not both" in frazil("bucket", "storage-class", "kept", "--set", "STANDARD", "--remove", fails=2)
+    assert "not asked for" in frazil("bucket", "metrics", "kept")
+    assert "metrics of bucket kept: asked for" in frazil("bucket", "metrics", "kept", "--on")
+    shown = frazil("bucket", "show", "kept")
+    for text in (KEY, "INTELLIGENT_TIERING", f"{policy.stat().st_size} bytes"):
+        assert text in shown
+    document = json.loads(frazil("bucket", "show", "kept", "--json"))
+    assert document["resourcePolicy"] == policy.read_text()
+    assert document["encryption"]["kmsKeyArn"] == KEY
+    assert document["storageClass"] == {"storageClass": "INTELLIGENT_TIERING", "source": "bucket"}
+    for name in ("resource-policy", "encryption", "storage-class"):
+        assert "any more" in frazil("bucket", name, "kept", "--remove")
+        assert frazil("bucket", name, "kept", "--remove", fails=1)
+    assert "not asked for" in frazil("bucket", "metrics", "kept", "--off")
+    document = json.loads(frazil("bucket", "show", "kept", "--json"))
+    assert (document["resourcePolicy"], document["encryption"]) == (None, None)
+    assert "does not exist" in frazil("bucket", "encryption", "nowhere", "--set", "AES256", fails=1)

@@ -1,5 +1,6 @@
 """`frazil table …` against a real server: what is asked, refused and told."""
 
+import io
 import json
 import sys
 import time
@@ -156,3 +157,38 @@ def test_reports_of_clients_are_listed_whatever_they_hold(
     )
     assert [row["type"] for row in only] == ["commit-report"]
     assert call("reports", "sales.reported", "--type", "x")[0] == 1
+
+
+def test_what_is_kept_for_a_table_is_shown_set_and_taken_away(
+    catalog: Catalog, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(catalog, "kept")
+
+    def ok(*arguments: str) -> str:
+        code, out, error = call(*arguments)
+        assert (code, error) == (0, "")
+        return out
+
+    assert ok("tag", "sales.kept", "team=web", "k=") == "tags of table sales.kept: k=, team=web\n"
+    assert ok("untag", "sales.kept", "k") == "tags of table sales.kept: team=web\n"
+    monkeypatch.setattr(sys, "stdin", io.StringIO('{"Statement": []}'))
+    assert "kept, not enforced" in ok("resource-policy", "sales.kept", "--set", "-")
+    assert ok("resource-policy", "sales.kept") == '{"Statement": []}\n'
+    assert "AES256 (asked for at the table)" in ok("encryption", "sales.kept", "--set", "AES256")
+    assert "STANDARD (by default)" in ok("storage-class", "sales.kept")
+    assert "at the table" in ok("storage-class", "sales.kept", "--set", "INTELLIGENT_TIERING")
+    shown = json.loads(ok("show", "sales.kept", "--json"))
+    assert shown["tags"] == {"team": "web"}
+    assert shown["resourcePolicy"] == '{"Statement": []}'
+    assert shown["encryption"] == {"sseAlgorithm": "AES256", "kmsKeyArn": None, "source": "table"}
+    arn = shown["table"]["arn"]
+    assert arn == f"arn:aws:s3tables:us-east-1:000000000000:bucket/default/table/{shown['table']['resourceId']}"
+    told = ok("show", "sales.kept")
+    for text in (arn, "team=web", "AES256", "INTELLIGENT_TIERING", "17 bytes"):
+        assert text in told
+    for name in ("resource-policy", "encryption", "storage-class"):
+        assert "any more" in ok(name, "sales.kept", "--remove")
+    code, _, error = call("encryption", "sales.kept")
+    assert (code, error) == (1, "frazil: No encryption is asked for of this table\n")
+    code, _, error = call("tag", "sales.nowhere", "a=b")
+    assert (code, "sales.nowhere" in error) == (1, True)

@@ -1,4 +1,4 @@
-"""Table buckets: make, list, describe, change, tag, delete.
+"""Table buckets: make, list, describe, change, delete.
 
 What a PUT replaces has an ETag, and `If-Match` keeps it from replacing what somebody else has changed meanwhile.
 """
@@ -11,7 +11,6 @@ from fastapi import APIRouter, Query, Response
 from catalog_server.api.management import wire_buckets as wire
 from catalog_server.api.management.parameters import BucketName, By, IfVersion, OnePage, OnPlatform, Tagged
 from catalog_server.bootstrap import Platform
-from catalog_server.services.tags import Tags
 from catalog_server.store.buckets import BucketRow, BucketSettings
 from catalog_server.store.figures import Figures
 
@@ -83,30 +82,6 @@ async def delete_bucket(
     await platform.buckets.delete(principal, bucket, if_version=if_version)
 
 
-@router.get(_BUCKET + "/tags", responses=Tagged.OF_OK)
-async def get_bucket_tags(
-    platform: OnPlatform, principal: By, bucket: BucketName, response: Response
-) -> wire.TagSet:
-    """The tags of a bucket."""
-    row = await platform.buckets.get(principal, bucket)
-    return _tags(await platform.tags.get(principal, row.resource_id), response)
-
-
-@router.put(_BUCKET + "/tags", responses=Tagged.OF_OK)
-async def put_bucket_tags(
-    platform: OnPlatform,
-    principal: By,
-    bucket: BucketName,
-    wanted: wire.TagSet,
-    if_version: IfVersion,
-    response: Response,
-) -> wire.TagSet:
-    """Replace all tags of a bucket."""
-    row = await platform.buckets.get(principal, bucket)
-    tags = await platform.tags.put(principal, row.resource_id, wanted.tags, if_version=if_version)
-    return _tags(tags, response)
-
-
 def figures_on_the_wire(figures: Figures) -> wire.BucketFigures:
     """The figures of a bucket or namespace."""
     return wire.BucketFigures(**asdict(figures))
@@ -141,8 +116,3 @@ def _settings(wanted: wire.BucketSettings) -> BucketSettings:
         credentials=wanted.credentials,
         protected=wanted.protected,
     )
-
-
-def _tags(tags: Tags, response: Response) -> wire.TagSet:
-    response.headers["ETag"] = f'"{tags.version}"'
-    return wire.TagSet(tags=tags.tags)

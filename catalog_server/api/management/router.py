@@ -6,7 +6,16 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from catalog_server.api.bodies import declared_length
-from catalog_server.api.management import buckets, dropped, jobs, namespaces, policies, reports, tables
+from catalog_server.api.management import (
+    buckets,
+    dropped,
+    jobs,
+    namespaces,
+    policies,
+    reports,
+    resource_settings,
+    tables,
+)
 from catalog_server.api.management.openapi import complete
 from catalog_server.api.management.problems import install, internal_problem, problem
 from catalog_server.bootstrap import Platform
@@ -42,6 +51,7 @@ def describe_api() -> FastAPI:
         buckets.router,
         namespaces.router,
         tables.router,
+        resource_settings.router,
         dropped.router,
         reports.router,
         policies.router,

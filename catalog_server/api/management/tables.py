@@ -17,6 +17,7 @@ from catalog_server.api.management.parameters import (
     TableName,
     Tagged,
 )
+from catalog_server.bootstrap import Platform
 from catalog_server.services import table_history
 from catalog_server.services.drops import protection_tag
 from catalog_server.services.handles import TableHandle
@@ -47,7 +48,9 @@ async def list_tables(
         found = await platform.tables.list_all(principal, bucket, page, prefix=prefix)
     else:
         found = await platform.tables.list(principal, bucket, namespace, page, prefix=prefix)
-    return wire.Tables(tables=[_table(row) for row in found.items], next_page_token=found.next_token)
+    return wire.Tables(
+        tables=[_table(platform, row) for row in found.items], next_page_token=found.next_token
+    )
 
 
 @router.post("/v1/buckets/{bucket}/namespaces/{namespace}/tables", status_code=201)
@@ -63,7 +66,7 @@ async def register_table(
     handle = await platform.tables.register(
         principal, bucket, ident, wanted.metadata_location, overwrite=wanted.overwrite
     )
-    return _table(_row(handle))
+    return _table(platform, _row(handle))
 
 
 @router.get(_TABLE)
@@ -73,7 +76,7 @@ async def get_table(
     """One table with its figures, which are read from the manifests of its current snapshot."""
     handle = await platform.tables.load(principal, bucket, TableIdent(namespace, table))
     return wire.TableDetails(
-        table=_table(_row(handle)),
+        table=_table(platform, _row(handle)),
         format_version=handle.metadata.format_version,
         properties=dict(handle.metadata.properties),
         figures=_figures(await platform.statistics.of(handle)),
@@ -186,7 +189,7 @@ async def rename_table(
     levels = namespace.levels if wanted.namespace is None else tuple(wanted.namespace)
     destination = TableIdent(Namespace(levels), table if wanted.name is None else wanted.name)
     await platform.tables.rename(principal, bucket, TableIdent(namespace, table), destination)
-    return _table(await platform.tables.row(principal, bucket, destination))
+    return _table(platform, await platform.tables.row(principal, bucket, destination))
 
 
 @router.post(_TABLE + "/unregister")
@@ -205,11 +208,12 @@ def _row(handle: TableHandle) -> TableRow:
     return handle.row
 
 
-def _table(row: TableRow) -> wire.Table:
+def _table(platform: Platform, row: TableRow) -> wire.Table:
     return wire.Table(
         bucket=row.bucket,
         namespace=list(row.ident.namespace.levels),
         name=row.ident.name,
+        arn=platform.arns.table(row.bucket, row.resource_id),
         uuid=row.table_uuid,
         resource_id=row.resource_id,
         location=row.location,

@@ -1,4 +1,4 @@
-"""The management API's documents of buckets, namespaces and tags."""
+"""The management API's documents of buckets and namespaces."""
 
 from pydantic import Field
 
@@ -72,14 +72,6 @@ class NewBucket(BucketSettings):
         description="Where it lies, probed before anything is stored; a place of its own when left out.",
     )
     tags: dict[str, str] = Field(default_factory=dict)
-
-
-class TagSet(Wire):
-    """All tags of a bucket or table."""
-
-    tags: dict[str, str] = Field(
-        description="At most 50; keys of 1 to 128, values of at most 256 characters; aws: is reserved."
-    )
 
 
 class Namespaces(Wire):

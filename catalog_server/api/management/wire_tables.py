@@ -11,6 +11,7 @@ class Table(Wire):
     bucket: str
     namespace: list[str]
     name: str
+    arn: str = Field(description="As S3 Tables clients name it; stays what it is, as the resource id does.")
     uuid: str
     resource_id: str = Field(description="Stays what it is through renames, drops and restores.")
     location: str

@@ -6,19 +6,18 @@ They are not enforced: nobody is told apart yet. What could not be enforced late
 from catalog_server.api.s3tables.call import Call
 from catalog_server.api.s3tables.operation import Operation
 from catalog_server.api.s3tables.wire import Struct, Text
-from table_format.errors import Invalid, NotFound, TableFormatError
+from catalog_server.services.kept_settings import MOST_POLICY_BYTES, RESOURCE_POLICY, check_policy
+from table_format.errors import NotFound
 from table_format.jsontypes import JsonObject
-from table_format.metadata import jsontext
-
-MOST_BYTES = 20_480
-SETTING = "resourcePolicy"
 
 _BUCKET = "/buckets/{tableBucketARN}/policy"
 _TABLE = "/tables/{tableBucketARN}/{namespace}/{name}/policy"
 _DOCUMENT = Struct(
     members={
         "resourcePolicy": Text(
-            least=1, most=MOST_BYTES, doc="A policy in JSON, of at most 20,480 bytes. Kept, not enforced."
+            least=1,
+            most=MOST_POLICY_BYTES,
+            doc="A policy in JSON, of at most 20,480 bytes. Kept, not enforced.",
         )
     },
     required=("resourcePolicy",),
@@ -27,7 +26,7 @@ _DOCUMENT = Struct(
 
 async def get_policy(call: Call) -> JsonObject:
     """The policy."""
-    [found] = await call.platform.resource_settings.get(call.principal, call.located, SETTING)
+    [found] = await call.platform.resource_settings.get(call.principal, call.located, RESOURCE_POLICY)
     if found is None:
         raise NotFound(f"The specified {call.what} does not have a resource policy.")
     return {"resourcePolicy": found["text"]}
@@ -36,43 +35,13 @@ async def get_policy(call: Call) -> JsonObject:
 async def put_policy(call: Call) -> None:
     """Set it."""
     text = call.body["resourcePolicy"]
-    check(text)
-    await call.platform.resource_settings.put(call.principal, call.located, SETTING, {"text": text})
+    check_policy(text)
+    await call.platform.resource_settings.put(call.principal, call.located, RESOURCE_POLICY, {"text": text})
 
 
 async def delete_policy(call: Call) -> None:
     """Take it away, if there is one."""
-    await call.platform.resource_settings.remove(call.principal, call.located, SETTING)
-
-
-def check(text: str) -> None:
-    """Check the form of a policy.
-
-    Raises:
-        Invalid: it is too long, no JSON, or has no statements with an effect.
-    """
-    size = len(text.encode())
-    if size > MOST_BYTES:
-        raise Invalid(
-            f"The specified resource policy is not valid: it has {size} bytes, at most {MOST_BYTES} are allowed"
-        )
-    try:
-        document = jsontext.loads(text.encode())
-    except TableFormatError as error:
-        raise Invalid(f"The specified resource policy is not valid: it is {error.message}") from None
-    statements = document.get("Statement") if isinstance(document, dict) else None
-    if isinstance(statements, dict):
-        statements = [statements]
-    if not isinstance(statements, list):
-        raise Invalid(
-            'The specified resource policy is not valid: it must be a JSON object with a "Statement"'
-        )
-    for place, statement in enumerate(statements):
-        if not isinstance(statement, dict) or statement.get("Effect") not in ("Allow", "Deny"):
-            raise Invalid(
-                f"The specified resource policy is not valid: statement {place} must be an object with "
-                'an "Effect" of "Allow" or "Deny"'
-            )
+    await call.platform.resource_settings.remove(call.principal, call.located, RESOURCE_POLICY)
 
 
 def _operations(what: str, path: str) -> tuple[Operation, ...]:

@@ -7,17 +7,13 @@ from catalog_server.api.s3tables.call import Call
 from catalog_server.api.s3tables.operation import Operation
 from catalog_server.api.s3tables.shapes import BUCKET_ARN, ENCRYPTION, STORAGE_CLASS
 from catalog_server.api.s3tables.wire import Struct, Text
+from catalog_server.services import kept_settings as kept
 from catalog_server.services.resource_settings import of_bucket
-from table_format.errors import Invalid, NotFound
+from table_format.errors import NotFound
 from table_format.jsontypes import JsonObject
 
-ENCRYPTION_SETTING = "encryptionConfiguration"
-STORAGE_CLASS_SETTING = "storageClassConfiguration"
-METRICS_SETTING = "metricsConfiguration"
-METRICS_ID = "EntireTableBucket"
-
-_ENCRYPTION = Struct(members={ENCRYPTION_SETTING: ENCRYPTION}, required=(ENCRYPTION_SETTING,))
-_STORAGE_CLASS = Struct(members={STORAGE_CLASS_SETTING: STORAGE_CLASS}, required=(STORAGE_CLASS_SETTING,))
+_ENCRYPTION = Struct(members={kept.ENCRYPTION: ENCRYPTION}, required=(kept.ENCRYPTION,))
+_STORAGE_CLASS = Struct(members={kept.STORAGE_CLASS: STORAGE_CLASS}, required=(kept.STORAGE_CLASS,))
 _METRICS = Struct(members={"tableBucketARN": BUCKET_ARN, "id": Text()}, required=("tableBucketARN",))
 
 
@@ -27,47 +23,49 @@ def given(body: JsonObject) -> dict[str, JsonObject]:
     Raises:
         Invalid: the algorithm and the key do not go together.
     """
-    found = {name: body[name] for name in (ENCRYPTION_SETTING, STORAGE_CLASS_SETTING) if name in body}
-    if ENCRYPTION_SETTING in found:
-        _check_encryption(found[ENCRYPTION_SETTING])
+    found: dict[str, JsonObject] = {
+        name: body[name] for name in (kept.ENCRYPTION, kept.STORAGE_CLASS) if name in body
+    }
+    if kept.ENCRYPTION in found:
+        kept.check_encryption(found[kept.ENCRYPTION])
     return found
 
 
 async def get_encryption(call: Call) -> JsonObject:
     """The encryption of a bucket, or of a table by itself or by its bucket."""
-    found = await _nearest(call, ENCRYPTION_SETTING)
+    found = await _nearest(call, kept.ENCRYPTION)
     if found is None:
         raise NotFound(f"The specified {call.what} does not have an encryption configuration.")
-    return {ENCRYPTION_SETTING: found}
+    return {kept.ENCRYPTION: found}
 
 
 async def put_encryption(call: Call) -> None:
     """Set the encryption of a bucket."""
-    document = call.body[ENCRYPTION_SETTING]
-    _check_encryption(document)
-    await call.platform.resource_settings.put(call.principal, call.located, ENCRYPTION_SETTING, document)
+    document = call.body[kept.ENCRYPTION]
+    kept.check_encryption(document)
+    await call.platform.resource_settings.put(call.principal, call.located, kept.ENCRYPTION, document)
 
 
 async def delete_encryption(call: Call) -> None:
     """Take the encryption of a bucket away, if there is one."""
-    await call.platform.resource_settings.remove(call.principal, call.located, ENCRYPTION_SETTING)
+    await call.platform.resource_settings.remove(call.principal, call.located, kept.ENCRYPTION)
 
 
 async def get_storage_class(call: Call) -> JsonObject:
     """The storage class of a bucket, or of a table by itself or by its bucket."""
-    found = await _nearest(call, STORAGE_CLASS_SETTING)
-    return {STORAGE_CLASS_SETTING: found or {"storageClass": "STANDARD"}}
+    found = await _nearest(call, kept.STORAGE_CLASS)
+    return {kept.STORAGE_CLASS: found or {"storageClass": kept.DEFAULT_STORAGE_CLASS}}
 
 
 async def put_storage_class(call: Call) -> None:
     """Set the storage class of a bucket."""
-    document = call.body[STORAGE_CLASS_SETTING]
-    await call.platform.resource_settings.put(call.principal, call.located, STORAGE_CLASS_SETTING, document)
+    document = call.body[kept.STORAGE_CLASS]
+    await call.platform.resource_settings.put(call.principal, call.located, kept.STORAGE_CLASS, document)
 
 
 async def get_metrics(call: Call) -> JsonObject:
     """The metrics configuration of a bucket."""
-    [found] = await call.platform.resource_settings.get(call.principal, call.located, METRICS_SETTING)
+    [found] = await call.platform.resource_settings.get(call.principal, call.located, kept.METRICS)
     if found is None:
         raise NotFound("The specified bucket does not have a metrics configuration.")
     return {"tableBucketARN": call.home.bucket(call.bucket), "id": found["id"]}
@@ -75,13 +73,13 @@ async def get_metrics(call: Call) -> JsonObject:
 
 async def put_metrics(call: Call) -> None:
     """Switch the metrics configuration of a bucket on."""
-    document: JsonObject = {"id": METRICS_ID}
-    await call.platform.resource_settings.put(call.principal, call.located, METRICS_SETTING, document)
+    document: JsonObject = {"id": kept.METRICS_ID}
+    await call.platform.resource_settings.put(call.principal, call.located, kept.METRICS, document)
 
 
 async def delete_metrics(call: Call) -> None:
     """Switch it off, if it is on."""
-    await call.platform.resource_settings.remove(call.principal, call.located, METRICS_SETTING)
+    await call.platform.resource_settings.remove(call.principal, call.located, kept.METRICS)
 
 
 async def _nearest(call: Call, name: str) -> JsonObject | None:
@@ -90,14 +88,6 @@ async def _nearest(call: Call, name: str) -> JsonObject | None:
     if found is None and call.is_table:
         [found] = await settings.get(call.principal, of_bucket(call.bucket), name)
     return found
-
-
-def _check_encryption(document: JsonObject) -> None:
-    has_key = "kmsKeyArn" in document
-    if document["sseAlgorithm"] == "aws:kms" and not has_key:
-        raise Invalid("The specified encryption configuration is not valid: aws:kms needs a kmsKeyArn")
-    if document["sseAlgorithm"] == "AES256" and has_key:
-        raise Invalid("The specified encryption configuration is not valid: AES256 takes no kmsKeyArn")
 
 
 _BUCKET = "/buckets/{tableBucketARN}"
