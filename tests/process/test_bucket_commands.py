@@ -132,7 +132,9 @@ def test_what_is_kept_for_a_bucket_is_shown_set_and_taken_away(frazil: Run, tmp_
     assert told.startswith(f"encryption of bucket kept: aws:kms by {KEY} (asked for at the bucket)")
     assert "needs a kmsKeyArn" in frazil("bucket", "encryption", "kept", "--set", "aws:kms", fails=1)
     assert "--key goes with" in frazil("bucket", "encryption", "kept", "--key", KEY, fails=2)
-    assert frazil("bucket", "storage-class", "kept") == "storage class of bucket kept: STANDARD (by default)\n"
+    assert (
+        frazil("bucket", "storage-class", "kept") == "storage class of bucket kept: STANDARD (by default)\n"
+    )
     assert "INTELLIGENT_TIERING" in frazil("bucket", "storage-class", "kept", "--set", "INTELLIGENT_TIERING")
     assert "not both" in frazil("bucket", "storage-class", "kept", "--set", "STANDARD", "--remove", fails=2)
     assert "not asked for" in frazil("bucket", "metrics", "kept")

@@ -182,7 +182,9 @@ def test_what_is_kept_for_a_table_is_shown_set_and_taken_away(
     assert shown["resourcePolicy"] == '{"Statement": []}'
     assert shown["encryption"] == {"sseAlgorithm": "AES256", "kmsKeyArn": None, "source": "table"}
     arn = shown["table"]["arn"]
-    assert arn == f"arn:aws:s3tables:us-east-1:000000000000:bucket/default/table/{shown['table']['resourceId']}"
+    assert (
+        arn == f"arn:aws:s3tables:us-east-1:000000000000:bucket/default/table/{shown['table']['resourceId']}"
+    )
     told = ok("show", "sales.kept")
     for text in (arn, "team=web", "AES256", "INTELLIGENT_TIERING", "17 bytes"):
         assert text in told

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
+from tests.documented import commands
 from tests.s3tables_clients.conftest import Lake
 from tests.s3tables_clients.fetch import aws_cli
 
@@ -37,9 +38,13 @@ class Cli:
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
         """Exit code, what is printed, and what is said of errors."""
+        return self.whole(*self._options, *arguments)
+
+    def whole(self, *arguments: str) -> tuple[int, str, str]:
+        """The same with every argument as it is given."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps([*self._options, *arguments]) + "\n")
+        self._process.stdin.write(json.dumps(arguments) + "\n")
         self._process.stdin.flush()
         code, out, error = json.loads(self._process.stdout.readline())
         return code, out, error
@@ -61,6 +66,16 @@ def aws(lake: Lake) -> Iterator[Cli]:
             yield Cli(lake, process)
         finally:
             process.kill()
+
+
+def test_what_the_pages_show_of_the_command_line(lake: Lake, aws: Cli) -> None:
+    shown = [command for command in commands() if command.words[0] == "aws"]
+    assert shown
+    for command in shown:
+        words = [word.replace("http://127.0.0.1:8181", lake.server.url) for word in command.words[1:]]
+        assert lake.server.url in " ".join(words)
+        code, _, error = aws.whole(*words)
+        assert code == 0, error
 
 
 def test_tables_of_the_command_line(lake: Lake, aws: Cli) -> None:
