@@ -33,8 +33,8 @@ SUMMARY = Struct(
     required=("arn", "name", "ownerAccountId", "createdAt"),
 )
 # What AWS keeps for itself; buckets made by other ways may have such names.
-_RESERVED_STARTS = ("xn--", "sthree-", "amzn-s3-demo")
-_RESERVED_ENDS = ("-s3alias", "--ol-s3", "--x-s3")
+_RESERVED_STARTS = ("xn--", "sthree-", "amzn-s3-demo-", "aws")
+_RESERVED_ENDS = ("-s3alias", "--ol-s3", "--x-s3", "--table-s3")
 
 
 async def create_table_bucket(call: Call) -> JsonObject:
@@ -98,7 +98,8 @@ def _check_name(name: str) -> None:
     if name.startswith(_RESERVED_STARTS) or name.endswith(_RESERVED_ENDS):
         raise Invalid(
             "The specified bucket name is not valid. It must not begin with "
-            f"{', '.join(_RESERVED_STARTS)} nor end with {', '.join(_RESERVED_ENDS)}"
+            f"{', '.join(_RESERVED_STARTS)} nor end with {', '.join(_RESERVED_ENDS)} "
+            "(our own API allows such names)"
         )
 
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import requests
+
 from tests.contract.s3tables.world import ACCOUNT, HOME, Cases, World
 
 CASES = Cases()
@@ -63,8 +65,28 @@ _bad_name("underscore", "a_bucket")
 _bad_name("begins with a dash", "-bucket")
 _bad_name("ends with a dash", "bucket-")
 _bad_name("not a string", 555)
-for _reserved in ("xn--one", "sthree-one", "amzn-s3-demo-one", "one-s3alias", "one--ol-s3", "one--x-s3"):
-    _bad_name(f"reserved {_reserved}", _reserved)
+_bad_name("of a multi-region access point", "bucket.mrap")
+for _reserved in (
+    *("xn--one", "sthree-one", "amzn-s3-demo-one", "aws", "awsome"),
+    *("one-s3alias", "one--ol-s3", "one--x-s3", "one--table-s3"),
+):
+    CASES.refused(
+        "CreateTableBucket", BAD, f"reserved {_reserved}", "The specified bucket name is not valid."
+    )(lambda _, name=_reserved: {"name": name})
+
+
+@CASES.success("CreateTableBucket", "names that are only nearly reserved")
+def create_bucket_of_a_name_that_is_nearly_reserved(world: World) -> None:
+    for name in ("xn-one", "sthreeone", "amzn-s3-demo", "our-aws", "one-table-s3", "s3alias"):
+        world.client.create_table_bucket(name=name)
+
+
+@CASES.success("GetTableBucket", "a reserved name, made by our own API")
+def get_bucket_of_a_reserved_name(world: World) -> None:
+    made = requests.post(f"{world.server.api}/buckets", json={"name": "aws-taken--table-s3"}, timeout=30)
+    assert made.status_code == 201, made.text
+    found = world.client.get_table_bucket(tableBucketARN=made.json()["arn"])
+    assert found["name"] == "aws-taken--table-s3"
 
 
 @CASES.refused("CreateTableBucket", BAD, "no name", "at 'name' failed to satisfy constraint")
