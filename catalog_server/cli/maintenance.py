@@ -4,10 +4,9 @@ import re
 from datetime import UTC, datetime
 from typing import Annotated
 
-import orjson
 import typer
 
-from catalog_server.cli import watch
+from catalog_server.cli import plans, watch
 from catalog_server.cli.client import (
     DEFAULT_URL,
     NAMESPACES,
@@ -26,13 +25,13 @@ from catalog_server.cli.client import (
 )
 from catalog_server.cli.output import (
     Failed,
-    console,
     duration,
     moment,
     print_json,
     print_line,
     print_record,
     print_table,
+    size,
 )
 from catalog_server.cli.policies import KIND_HELP, kinds, policy_type, short_kind
 from table_format.clock import SystemClock
@@ -43,9 +42,13 @@ maintenance = typer.Typer(
     help="Table maintenance runs by itself as the policies say; these commands plan, force and show runs.",
 )
 _STATES = ("queued", "running", "done", "failed", "cancelled")
-_ORIGINS = ("api", "commit", "maintenance", "drop")
+_ORIGINS = ("api", "commit", "maintenance", "drop", "plan")
 _AGE = re.compile(r"(\d{1,9})([smhdw])")
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def _origins(incomplete: str) -> list[str]:
+    return [name for name in _ORIGINS if name.startswith(incomplete)]
 
 
 def _states(incomplete: str) -> list[str]:
@@ -57,6 +60,9 @@ OfTable = Annotated[str, typer.Argument(help=TABLE_HELP, autocompletion=TABLES)]
 JobNumber = Annotated[int, typer.Argument(metavar="JOB", min=1, help="A job's id.")]
 Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait for the end.")]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the end of the run.")]
+Every = Annotated[
+    bool, typer.Option("--all", help="Every group and file of the plan, not only the first ten.")
+]
 Watch = Annotated[
     bool, typer.Option("--watch", help="Show it until it ends: a live table, or a line per change.")
 ]
@@ -64,8 +70,10 @@ Watch = Annotated[
 
 @maintenance.command("plan")
 def plan(
+    *,
     kind: Kind,
     table: OfTable,
+    every: Every = False,
     timeout: Timeout = 600.0,
     bucket: Bucket = "default",
     url: Url = DEFAULT_URL,
@@ -84,7 +92,7 @@ def plan(
         print_line(f"{answer['kind']} on {table}: {answer['outcome']}: {answer['reason']}")
         _print_figures(answer["figures"])
         if answer["plan"]:
-            console().print_json(orjson.dumps(answer["plan"]).decode())
+            plans.print_plan(answer["plan"], every=every)
     if answer["outcome"] == "failed":
         raise Failed(f"no plan can be made: {answer['reason']}")
 
@@ -124,7 +132,16 @@ def jobs(  # noqa: PLR0913 - each is one option of the command
     ] = None,
     origin: Annotated[
         str | None,
-        typer.Option("--origin", help=f"Who asked: {', '.join(_ORIGINS)} (maintenance is the clock)."),
+        typer.Option(
+            "--origin",
+            help=f"Who asked: {', '.join(_ORIGINS)} (maintenance is the clock; plan is `maintenance plan`, whose "
+            "jobs are soon forgotten and not listed otherwise).",
+            autocompletion=_origins,
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool | None,
+        typer.Option("--dry-run/--no-dry-run", help="Only runs that plan, or only runs that change things."),
     ] = None,
     since: Annotated[
         str | None, typer.Option("--since", help="Made since: an age (90m, 24h, 7d) or a time (2026-01-31).")
@@ -152,6 +169,7 @@ def jobs(  # noqa: PLR0913 - each is one option of the command
         "kind": None if kind is None else policy_type(kind),
         "state": state or None,
         "origin": origin,
+        "dryRun": None if dry_run is None else str(dry_run).lower(),
         "sinceMs": None if since is None else str(_moment(since, now_ms)),
         "untilMs": None if until is None else str(_moment(until, now_ms)),
         "pageSize": str(limit),
@@ -178,6 +196,7 @@ def show(
     *,
     job: JobNumber,
     with_plan: Annotated[bool, typer.Option("--plan", help="Print its plan as well.")] = False,
+    every: Every = False,
     watched: Watch = False,
     timeout: Timeout = 3600.0,
     url: Url = DEFAULT_URL,
@@ -190,7 +209,7 @@ def show(
     if as_json and not watched:
         print_json(found[0])
     elif not as_json:
-        _print_job(found[0], with_plan=with_plan)
+        _print_job(found[0], with_plan=with_plan or every, every=every)
     if watched:
         watch.check(found)
 
@@ -311,7 +330,7 @@ def _moment(text: str, now_ms: int) -> int:
     return max(int(moment_of.timestamp() * 1000), 0)
 
 
-def _print_job(job: JsonObject, *, with_plan: bool) -> None:
+def _print_job(job: JsonObject, *, with_plan: bool, every: bool) -> None:
     lease, upcoming = job["lease"] or {}, job["nextRun"] or {}
     took = job["startedAtMs"] is not None and job["finishedAtMs"] is not None
     next_at = moment(upcoming.get("atMs")) or upcoming.get("why")
@@ -341,14 +360,22 @@ def _print_job(job: JsonObject, *, with_plan: bool) -> None:
     if failures:
         print_table("Attempts that failed", ["attempt", "at", "worker", "error"], failures)
     if with_plan and job["plan"]:
-        console().print_json(orjson.dumps(job["plan"]).decode())
+        plans.print_plan(job["plan"], every=every)
 
 
 def _print_figures(figures: JsonObject) -> None:
-    rows = [[name, _figure(value)] for name, value in figures.items() if value != []]
+    rows = [[_words(name), _figure(name, value)] for name, value in figures.items() if value != []]
     if rows:
         print_table("Figures", ["what", "value"], rows)
 
 
-def _figure(value: object) -> object:
-    return ", ".join(str(entry) for entry in value) if isinstance(value, list) else value
+def _words(name: str) -> str:
+    """A figure's name in words: `bytesToRewrite` is `bytes to rewrite`."""
+    return re.sub(r"[A-Z]", lambda letter: f" {letter[0].lower()}", name)
+
+
+def _figure(name: str, value: object) -> object:
+    if isinstance(value, list):
+        return ", ".join(str(entry) for entry in value)
+    is_size = "bytes" in name.lower() or name.endswith("Size")
+    return size(value) if is_size and isinstance(value, int) else value

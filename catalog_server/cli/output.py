@@ -55,7 +55,13 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     if not listed:
         print_line(f"{title}: none")
         return
-    table = Table(title=title, title_justify="left", header_style="bold")
+    screen = console()
+    table = Table(
+        title=title,
+        title_justify="left",
+        header_style="bold",
+        min_width=min(len(title), screen.width),  # a title that is longer than the rows stays one line
+    )
     for index, column in enumerate(columns):
         numeric = all(
             row[index].replace(",", "").replace(".", "", 1).isdigit() or not row[index] for row in listed
@@ -63,7 +69,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in listed:
         table.add_row(*row)
-    console().print(table)
+    screen.print(table)
 
 
 def print_record(title: str, members: Iterable[tuple[str, object]]) -> None:

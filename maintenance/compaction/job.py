@@ -11,6 +11,7 @@ from maintenance.policy_types import CompactionPolicy
 from maintenance.ports import Job, JobContext
 from maintenance.report import Figure, Outcome, Report
 from maintenance.target import load_target
+from maintenance.wording import are, counted
 from table_format.scan.deletes import with_deletes_that_name_them
 from table_format.scan.plan import snapshot_files
 
@@ -60,7 +61,8 @@ def _dry_run(planned: CompactionPlan, policy: CompactionPolicy) -> Report:
     size = sum(group.size for group in planned.groups)
     return Report(
         outcome=Outcome.DONE,
-        reason=f"dry run: {len(planned.groups)} groups of {files} files ({size} bytes) would become one file each",
+        reason=f"dry run: {counted(len(planned.groups), 'group')} of {counted(files, 'file')} "
+        f"({counted(size, 'byte')}) would become one file each",
         figures=_left_alone(planned, policy)
         | {
             "dataFilesBefore": planned.data_files,
@@ -100,21 +102,23 @@ def _report(planned: CompactionPlan, progress: Progress, policy: CompactionPolic
 
 def _outcome(planned: CompactionPlan, progress: Progress) -> tuple[Outcome, str, int | None]:
     if progress.lease_lost:
-        reason = f"stopped after {progress.groups} groups: {progress.why_stopped}"
+        reason = f"stopped after {counted(progress.groups, 'group')}: {progress.why_stopped}"
         return Outcome.SKIPPED, reason, None
     if not progress.groups:
-        reason = (
-            f"all {progress.conflicts} groups lost to concurrent changes of their files; tried again soon"
-        )
+        lost = counted(progress.conflicts, "group")
+        reason = f"nothing was committed: {lost} lost to concurrent changes of files; tried again soon"
         return Outcome.CONFLICT, reason, _AFTER_CONFLICT_MS
-    told = [f"{progress.files_in} files became {progress.files_out} in {progress.commits} commits"]
+    merged = f"{counted(progress.files_in, 'file')} became {progress.files_out}"
+    told = [f"{merged} in {counted(progress.commits, 'commit')}"]
     if progress.rows_deleted:
-        told.append(f"{progress.rows_deleted} deleted rows were left out")
+        told.append(f"{counted(progress.rows_deleted, 'deleted row')} left out")
     if progress.delete_files_removed:
-        told.append(f"{progress.delete_files_removed} delete files are gone")
+        removed = progress.delete_files_removed
+        told.append(f"{counted(removed, 'delete file')} {are(removed)} gone")
     if progress.conflicts:
-        told.append(f"{progress.conflicts} groups lost to concurrent changes")
+        told.append(f"{counted(progress.conflicts, 'group')} lost to concurrent changes")
     if planned.remaining_groups:
-        told.append(f"{planned.remaining_groups} groups are left for the next run")
+        left = planned.remaining_groups
+        told.append(f"{counted(left, 'group')} {are(left)} left for the next run")
     # What was written may be the input of the next tier, so the next run looks at once.
     return Outcome.DONE, "; ".join(told), 0

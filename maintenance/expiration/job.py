@@ -15,6 +15,7 @@ from maintenance.ports import Job, JobContext
 from maintenance.reach import Reach, bytes_of, reach_of_gone
 from maintenance.report import Figure, Outcome, Report, skipped
 from maintenance.target import gc_disabled, is_target, load_target
+from maintenance.wording import are, counted
 from table_format.catalog import LoadedTable
 from table_format.commit.change import Change
 from table_format.commit.expire import expire
@@ -69,7 +70,8 @@ def _dry_run(ctx: JobContext, job: Job, table: LoadedTable, policy: SnapshotPoli
     paths = [path for path in gone if not kept.references.may_hold(path)]
     return Report(
         outcome=Outcome.DONE,
-        reason=f"dry run: {len(planned.snapshot_ids)} snapshots would expire, then {len(paths)} files be deleted",
+        reason=f"dry run: {counted(len(planned.snapshot_ids), 'snapshot')} would expire, then "
+        f"{counted(len(paths), 'file')} be deleted",
         figures=_figures(planned, policy)
         | {"filesToDelete": len(paths), "bytesToDelete": bytes_of(store, table.metadata.location, paths)},
         plan={**planned.to_json(), "paths": paths},
@@ -148,7 +150,7 @@ def _delete(ctx: JobContext, job: Job, expired: Expired, policy: SnapshotPolicy)
         "filesOutsideTheTable": cleanup.foreign,
         "deleteFailures": done.failures[:_TOLD_FAILURES],
     }
-    reason = f"{len(planned.snapshot_ids)} snapshots expired, {len(done.paths)} files deleted"
+    reason = f"{counted(len(planned.snapshot_ids), 'snapshot')} expired, {counted(len(done.paths), 'file')} deleted"
     if done.lease_lost:
         return skipped(f"{reason}, {done.left} left: {done.why_stopped}", **figures)
     if cleanup.why_kept is not None:
@@ -156,7 +158,7 @@ def _delete(ctx: JobContext, job: Job, expired: Expired, policy: SnapshotPolicy)
     if done.failures:
         reason += f", {len(done.failures)} could not be deleted and are left to unreferenced-file removal"
     if planned.remaining:
-        reason += f"; {planned.remaining} snapshots are left for the next run"
+        reason += f"; {counted(planned.remaining, 'snapshot')} {are(planned.remaining)} left for the next run"
     return Report(
         outcome=Outcome.DONE,
         reason=reason,

@@ -89,7 +89,8 @@ def plan(
     retained.ids |= _offset_bearers(metadata, by_id, referenced, retained.ids)
     gone = sorted((i for i in by_id if i not in retained.ids), key=lambda i: (by_id[i]["timestamp-ms"], i))
     if not gone and not expired_refs:
-        reason = f"all {len(by_id)} snapshots are heads, younger than the age, or within the number to keep"
+        which = "the only snapshot is a head" if len(by_id) == 1 else f"all {len(by_id)} snapshots are heads"
+        reason = f"{which}, younger than the age, or within the number to keep"
         return Nothing(reason=reason, next_due_ms=min(retained.due, default=None))
     return ExpirationPlan(
         snapshot_ids=tuple(gone[:limit]),

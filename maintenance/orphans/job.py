@@ -18,6 +18,7 @@ from maintenance.ports import Job, JobContext
 from maintenance.reach import Reach, metadata_files
 from maintenance.report import Figure, Outcome, Report, skipped
 from maintenance.target import gc_disabled, is_target, load_target
+from maintenance.wording import counted
 from table_format.catalog import LoadedTable
 from table_format.commit.expire import files_reachable
 from table_format.errors import Internal
@@ -137,7 +138,8 @@ def version_hints(location: str) -> list[str]:
 def _dry_run(planned: OrphanPlan, wanted: Ages) -> Report:
     return Report(
         outcome=Outcome.DONE,
-        reason=f"dry run: {len(planned.mark)} files would be marked as unreferenced and {len(planned.delete)} deleted",
+        reason=f"dry run: {counted(len(planned.mark), 'file')} would be marked as unreferenced and "
+        f"{len(planned.delete)} deleted",
         figures=_figures(planned)
         | {
             "unreferencedSeconds": wanted.unreferenced_ms // 1000,
@@ -188,7 +190,7 @@ def _carry_out(
 
 
 def _report(planned: OrphanPlan, done: Deleted, figures: dict[str, Figure]) -> Report:
-    reason = f"{len(done.paths)} unreferenced files deleted; {_told(planned)}"
+    reason = f"{counted(len(done.paths), 'unreferenced file')} deleted; {_told(planned)}"
     if done.lease_lost:
         return skipped(f"{reason}; {done.left} left: {done.why_stopped}", **figures)
     if done.failures:
@@ -204,8 +206,8 @@ def _report(planned: OrphanPlan, done: Deleted, figures: dict[str, Figure]) -> R
 
 def _told(planned: OrphanPlan) -> str:
     return (
-        f"{len(planned.mark)} of {planned.listed} files newly marked as unreferenced, {planned.waiting} marked and "
-        f"waiting, {planned.too_young} too young to tell"
+        f"{len(planned.mark)} of {counted(planned.listed, 'file')} newly marked as unreferenced, "
+        f"{planned.waiting} marked and waiting, {planned.too_young} too young to tell"
     )
 
 

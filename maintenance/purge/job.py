@@ -20,6 +20,7 @@ from maintenance.ports import DroppedNeighbour, Job, JobContext, PurgeSurroundin
 from maintenance.reach import reach_of_gone
 from maintenance.report import Figure, Outcome, Report, skipped
 from maintenance.target import is_target
+from maintenance.wording import counted
 from table_format.errors import Invalid, NoSuchFile, NotFound, Unavailable
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
@@ -69,7 +70,7 @@ def run(ctx: JobContext, job: Job) -> Report:
         "filesOfDroppedTables": len(own) - len(mine),
     }
     if job.dry_run:
-        reason = f"dry run: {len(mine)} files would be deleted"
+        reason = f"dry run: {counted(len(mine), 'file')} would be deleted"
         return Report(outcome=Outcome.DONE, reason=reason, figures=figures, plan={"paths": mine})
     done = delete_in_batches(
         ctx, dropped.store, mine, lambda batch: _still_allowed(ctx, dropped, around, batch)
@@ -189,7 +190,7 @@ def _report(done: Deleted, figures: dict[str, Figure]) -> Report:
         "filesOfOtherTables": len(done.kept),
         "deleteFailures": done.failures[:_TOLD_FAILURES],
     }
-    reason = f"{len(done.paths)} files of the dropped table deleted"
+    reason = f"{counted(len(done.paths), 'file')} of the dropped table deleted"
     if done.lease_lost:
         return skipped(f"{reason}, {done.left} left: {done.why_stopped}", **told)
     if done.failures:

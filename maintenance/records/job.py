@@ -14,6 +14,7 @@ from maintenance.ports import LEASE_LOST, Job, JobContext
 from maintenance.records.plan import RecordPlan, column_of, plan
 from maintenance.report import Figure, Outcome, Report, skipped
 from maintenance.target import is_target, load_target
+from maintenance.wording import counted
 from table_format.catalog import LoadedTable
 from table_format.commit.change import Change
 from table_format.commit.delete import delete_files
@@ -133,8 +134,8 @@ class _Run:
 
 def _told(planned: RecordPlan) -> str:
     return (
-        f"{len(planned.entries)} files with {planned.records} rows, all with {planned.column} before "
-        f"{_text(planned.older_than_ms)},"
+        f"{counted(len(planned.entries), 'file')} with {counted(planned.records, 'row')}, "
+        f"all with {planned.column} before {_text(planned.older_than_ms)},"
     )
 
 

@@ -64,7 +64,7 @@ def test_a_commit_under_way_is_finished_and_no_other_follows(lake):
     ctx = context(lake, groups_per_commit=1)
     ctx.catalog = Cancelling(ctx)
     report = compact(lake, ctx)
-    assert report.reason == "stopped after 1 groups: it was cancelled"
+    assert report.reason == "stopped after 1 group: it was cancelled"
     assert ctx.catalog.commits == 1
     assert rows(lake) == [1, 1, 1, 3]
     assert live(lake) <= data_objects(lake)

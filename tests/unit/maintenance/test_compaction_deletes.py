@@ -79,9 +79,7 @@ def test_deletes_of_every_kind_are_applied_and_gone(lake):
     assert (report.outcome, len(lake.tasks())) == (Outcome.DONE, 1)
     wanted = {"rowsRead": 6, "rowsDeleted": 4, "deleteFilesRemoved": 3, "filesRewritten": 3}
     assert wanted.items() <= report.figures.items()
-    assert report.reason == (
-        "3 files became 1 in 1 commits; 4 deleted rows were left out; 3 delete files are gone"
-    )
+    assert report.reason == ("3 files became 1 in 1 commit; 4 deleted rows left out; 3 delete files are gone")
     assert totals(lake) == recounted(lake)
     assert (totals(lake)["total-records"], totals(lake)["total-delete-files"]) == (2, 0)
     assert compact(lake).outcome is Outcome.NOTHING

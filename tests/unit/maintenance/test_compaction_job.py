@@ -81,7 +81,7 @@ def test_small_files_become_one_and_every_row_stays(lake):
     (output,) = [task.entry for task in lake.tasks()]
     assert lake.rows() == rows
     assert (report.outcome, report.again_after_ms) == (Outcome.DONE, 0)
-    assert report.reason == "4 files became 1 in 1 commits"
+    assert report.reason == "4 files became 1 in 1 commit"
     assert report.figures == {
         "leftAlone": [],
         "dataFilesBefore": 4,
@@ -485,7 +485,7 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(lake):
     ctx = context(lake)
     report = compact(lake, ctx, dry_run=True)
     assert (report.outcome, report.again_after_ms) == (Outcome.DONE, None)
-    assert report.reason.startswith("dry run: 1 groups of 4 files")
+    assert report.reason.startswith("dry run: 1 group of 4 files")
     assert len(CompactionPlan.from_json(report.plan).groups[0].inputs) == 4
     assert (objects(lake), lake.table.metadata_location, ctx.plans) == (before, location, [])
 

@@ -1,0 +1,144 @@
+"""Plans in words: every kind that there is, totals first, long lists cut unless all is wanted."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from catalog_server.cli.plans import print_plan
+from maintenance.compaction.plan_types import CompactionPlan, PlannedFile, PlannedGroup
+from maintenance.expiration.plan import ExpirationPlan
+from maintenance.orphans.plan import OrphanPlan
+from maintenance.ports import Unreferenced
+from table_format.io.store import ObjectInfo
+
+Printed = pytest.CaptureFixture[str]
+
+
+def shown(capsys: Printed, plan: Any, *, every: bool = False) -> str:
+    print_plan(plan, every=every)
+    return capsys.readouterr().out
+
+
+def file(number: int) -> PlannedFile:
+    return PlannedFile(
+        path=f"s3://lake/t/f{number:03}.parquet", size=1 << 20, records=10, sequence_number=3, delete_files=1
+    )
+
+
+def compaction(groups: int, files: int) -> CompactionPlan:
+    return CompactionPlan(
+        snapshot_id=5_000_000_000_000_000_000,
+        sequence_number=7,
+        groups=tuple(
+            PlannedGroup(
+                spec_id=0,
+                partition=(f"p{number}", None, 1.5, UUID(int=number)),
+                below_bytes=32 << 20,
+                target_bytes=64 << 20,
+                reason="fills its tier",
+                inputs=tuple(file(number * files + one) for one in range(files)),
+            )
+            for number in range(groups)
+        ),
+        remaining_groups=2,
+        data_files=1_234,
+        left_alone={"large enough": 9},
+    )
+
+
+def test_a_plan_of_compaction_names_groups_and_files(capsys: Printed) -> None:
+    told = shown(capsys, compaction(1, 3).to_json())
+    for text in (
+        "5000000000000000000",
+        "groups left for the next run │ 2",
+        "1,234",
+        "9 large enough",
+        "Groups of files to rewrite (1)",
+        f"p0, null, 1.5, {UUID(int=0)}",
+        "3.0 MiB",
+        "fills its tier",
+        "binpack",
+        "Files to rewrite (3)",
+        "s3://lake/t/f002.parquet",
+    ):
+        assert text in told, told
+    assert "more" not in told
+    assert "{" not in told
+
+
+def test_of_a_large_plan_the_first_ten_of_each_are_told_and_how_many_there_are(capsys: Printed) -> None:
+    plan = compaction(40, 30).to_json()
+    told = shown(capsys, plan)
+    assert "Groups of files to rewrite (40)" in told
+    assert "and 30 more groups: --all prints them, --json the whole plan" in told
+    assert "Files to rewrite (1,200)" in told
+    assert "and 1,190 more files: --all" in told
+    assert told.count(".parquet") == 10
+    assert len(told.splitlines()) < 50
+    whole = shown(capsys, plan, every=True)
+    assert whole.count(".parquet") == 1_200
+    assert "more" not in whole
+
+
+def test_a_plan_of_expiration(capsys: Printed) -> None:
+    planned = ExpirationPlan(
+        snapshot_ids=tuple(range(10**18, 10**18 + 12)), refs=("old",), older_than_ms=0, kept=3, remaining=0
+    )
+    told = shown(capsys, {**planned.to_json(), "paths": ["s3://lake/t/a.avro"]})
+    for text in (
+        "Snapshots to expire (12)",
+        "and 2 more entries",
+        "1000000000000000009",
+        "Branches and tags to remove (1)",
+        "Files to delete (1)",
+        "s3://lake/t/a.avro",
+        "1970-01-01 00:00:00Z",
+        "snapshots kept",
+    ):
+        assert text in told, told
+
+
+def test_a_plan_of_unreferenced_files(capsys: Printed) -> None:
+    planned = OrphanPlan(
+        mark=(Unreferenced(path="s3://lake/t/new", size=2048, first_seen_ms=0),),
+        forget=("s3://lake/t/back",),
+        delete=(ObjectInfo(path="s3://lake/t/old", size=10, modified_ms=0, etag=None),),
+        waiting=4,
+        too_young=5,
+        listed=20,
+        next_due_ms=None,
+    )
+    told = shown(capsys, planned.to_json())
+    for text in (
+        "Files to mark as unreferenced (1)",
+        "2.0 KiB",
+        "Files to delete (1)",
+        "10 B",
+        "s3://lake/t/back",
+        "files marked and waiting",
+        "files listed",
+    ):
+        assert text in told, told
+
+
+def test_a_plan_of_expiring_records_tells_of_files_that_leave_the_table(capsys: Printed) -> None:
+    plan = {
+        "column": "at",
+        "older-than-ms": 0,
+        "files": 1,
+        "records": 9,
+        "bytes": 2048,
+        "paths": ["s3://lake/t/p"],
+        "data-files": 3,
+        "left-alone": {},
+    }
+    told = shown(capsys, plan)
+    for text in ("Files that leave the table (1)", "2.0 KiB", "column", "records"):
+        assert text in told, told
+
+
+def test_what_is_not_known_is_told_under_its_own_name(capsys: Printed) -> None:
+    told = shown(capsys, {"manifests": [["m1", 3], {"path": "m2"}, "m3"], "target": 8, "none": []})
+    for text in ("manifests (3)", '["m1",3]', '{"path":"m2"}', "m3", "target", "8"):
+        assert text in told, told
