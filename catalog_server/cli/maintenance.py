@@ -156,16 +156,10 @@ def jobs(  # noqa: PLR0913 - each is one option of the command
     as_json: Json = False,
 ) -> None:
     """List maintenance jobs, newest first; with --watch until none of those listed is open."""
-    if table is not None and namespace is not None:
-        raise typer.BadParameter("give --table or --namespace, not both (a table is named NAMESPACE.NAME)")
-    ident = None if table is None else parse_table(table)
-    within = parse_namespace(namespace) if namespace is not None else None
-    within = ident.namespace if ident is not None else within
     now_ms = SystemClock().now_ms()
     query: dict[str, QueryValue] = {
         "bucket": None if all_buckets else bucket,
-        "namespace": None if within is None else namespace_text(within),
-        "table": None if ident is None else ident.name,
+        **_within(namespace, table),
         "kind": None if kind is None else policy_type(kind),
         "state": state or None,
         "origin": origin,
@@ -268,6 +262,16 @@ def status(table: OfTable, bucket: Bucket = "default", url: Url = DEFAULT_URL, a
         )
         rows.append(["", "next", moment(upcoming["atMs"]) or upcoming["why"], upcoming["reason"]])
     print_table(f"Maintenance of {table}", ["kind", "run", "when", "what, or why then"], rows)
+
+
+def _within(namespace: str | None, table: str | None) -> dict[str, QueryValue]:
+    """The part of a query that names a namespace or a table."""
+    if table is not None and namespace is not None:
+        raise typer.BadParameter("give --table or --namespace, not both (a table is named NAMESPACE.NAME)")
+    if table is not None:
+        ident = parse_table(table)
+        return {"namespace": namespace_text(ident.namespace), "table": ident.name}
+    return {} if namespace is None else {"namespace": namespace_text(parse_namespace(namespace))}
 
 
 def _follow(

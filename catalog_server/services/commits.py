@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import structlog
 
-from catalog_server.services import adopt_unit, commit_plan, commit_unit, locations, names
+from catalog_server.services import adopt_unit, commit_plan, commit_unit, locations, names, obsolete_files
 from catalog_server.services.commit_plan import Current, Planned, Surroundings, TableChange
 from catalog_server.services.commit_queue import CommitQueues
 from catalog_server.services.commit_unit import LostRace, Part
@@ -410,7 +410,7 @@ class CommitService:
             raise
         for document in written:
             self._documents.put(document)
-        await self._files.delete([path for part in parts for path in _obsolete(part)])
+        await self._files.delete(await obsolete_files.unneeded(self._database, parts, rows))
         return [
             self._handle(request.bucket, part, row, document)
             for part, row, document in zip(planned, rows, documents, strict=True)
@@ -441,9 +441,3 @@ class CommitService:
             document=current,
             row=row,
         )
-
-
-def _obsolete(part: Part) -> list[str]:
-    if part.new_location is None:
-        return []
-    return commit_plan.obsolete_metadata_files(part.planned, part.new_location)

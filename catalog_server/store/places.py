@@ -87,6 +87,14 @@ def add_of_table(connection: Connection, table_id: int, places: Iterable[str]) -
         connection.execute(insert(table_places), rows)
 
 
+def shared(connection: Connection, table_ids: Collection[int]) -> set[int]:
+    """Those tables at one of whose places files of a dropped table lie, or lay."""
+    query = select(table_places.c.table_id).where(
+        table_places.c.table_id.in_(table_ids), table_places.c.shared
+    )
+    return set(connection.execute(query).scalars())
+
+
 def mark_shared(connection: Connection, table_id: int) -> None:
     """Mark the places of a table that overlap those of dropped tables, and theirs."""
     for place in connection.execute(

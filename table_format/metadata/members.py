@@ -13,6 +13,8 @@ from table_format.jsontypes import JsonObject
 
 INT_MAX = 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+COUNTER_MAX = 2**62
+"""Sequence numbers and row ids end here, not where their type ends: every later commit needs higher ones."""
 # The JSON writer stops at 254 levels, and a document adds a few above an update's own.
 MAX_DEPTH = 240
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from table_format.errors import CommitFailed, Invalid
 from table_format.ident import canonical
 from table_format.jsontypes import JsonObject
-from table_format.metadata import columns
+from table_format.metadata import columns, members
 from table_format.metadata.document import TableMetadata
 
 
@@ -40,15 +40,24 @@ def check_successor(base: TableMetadata, base_location: str, new: TableMetadata)
     _check_schemas(base, new)
     _check_specs(base, new)
     _check_snapshots(base, new)
-    check_counters(new)
+    check_counters(new, base)
 
 
-def check_counters(new: TableMetadata) -> None:
-    """Check that ids which are given out next were not given out already.
+def check_counters(new: TableMetadata, base: TableMetadata | None = None) -> None:
+    """Check that ids which are given out next were not given out already, and that there are some left.
 
     Raises:
-        Invalid: a column, partition field or row has a higher one.
+        Invalid: a column, partition field or row has a higher one, or a counter went so high that no commit can follow.
     """
+    for what, before, after in (
+        ("last-sequence-number", 0 if base is None else base.last_sequence_number, new.last_sequence_number),
+        ("next-row-id", 0 if base is None else base.next_row_id, new.next_row_id),
+    ):
+        if after > members.COUNTER_MAX >= before:
+            raise Invalid(
+                f"its {what} is {after}: above {members.COUNTER_MAX} no commit could follow, and the table would "
+                "be stuck"
+            )
     highest = max((column.id for schema in new.schemas for column in columns.columns(schema)), default=0)
     if highest > new.last_column_id:
         raise Invalid(f"its last-column-id is {new.last_column_id}, and a column has the id {highest}")

@@ -62,6 +62,10 @@ def _take_sequence_number(draft: Draft, snapshot: JsonObject) -> None:
             f"Validation failed, please retry: Cannot add snapshot with sequence number {number} "
             f"older than last sequence number {last}"
         )
+    if number > members.COUNTER_MAX >= last:
+        raise Invalid(
+            f"Cannot add snapshot with sequence number {number}: above {members.COUNTER_MAX} no commit could follow it"
+        )
     # A snapshot without a parent may carry an old number; the table's must not fall with it.
     draft.put("last-sequence-number", max(last, number))
 
@@ -81,7 +85,7 @@ def _take_row_ids(draft: Draft, snapshot: JsonObject) -> None:
             "Validation failed, please retry: Cannot add a snapshot, first-row-id is behind table "
             f"next-row-id: {first} < {following}"
         )
-    if first + added > members.LONG_MAX:
+    if first + added > (members.COUNTER_MAX if following <= members.COUNTER_MAX else members.LONG_MAX):
         raise Invalid("Cannot add a snapshot: row ids are exhausted")
     draft.put("next-row-id", first + added)
 

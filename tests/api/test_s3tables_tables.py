@@ -722,6 +722,70 @@ class TestUpdatesThatFollow:
         there = [Path(local_path(path)).exists() for path in (old, *needed)]
         assert there == [False, True, True]
 
+    def test_a_log_that_names_a_dropped_neighbours_metadata_does_not_delete_it(self, tables: Tables) -> None:
+        """Made anew at the place of a dropped table, as clients do it; its metadata still restores the other."""
+        namespace = tables.new_table()
+        first = tables.pointer(namespace)
+        where = f"/iceberg/v1/default/namespaces/{namespace}/tables"
+        assert tables.http.delete(f"{where}/t").status_code == 204
+        place = first["warehouseLocation"]
+        made = tables.http.post(where, json={"name": "t", "schema": SCHEMA, "location": place})
+        assert made.status_code == 200, made.text
+        second = tables.pointer(namespace)
+        assert (second["warehouseLocation"], second["metadataLocation"]) != (place, first["metadataLocation"])
+        new = following(second["metadataLocation"], snapshot_id=7)
+        named = {"timestamp-ms": 1, "metadata-file": first["metadataLocation"]}
+        properties = {
+            "write.metadata.delete-after-commit.enabled": "true",
+            "write.metadata.previous-versions-max": "1",
+        }
+        new = edited(new, metadata_log=[named, *new.metadata_log], properties=properties)
+        tables.moved(namespace, second["versionToken"], written(new, metadata_file(place)))
+        for number in range(3):
+            update = {"action": "set-properties", "updates": {"n": str(number)}}
+            answer = tables.http.post(f"{where}/t", json={"requirements": [], "updates": [update]})
+            assert answer.status_code == 200, answer.text
+        log = tables.loaded(namespace).json()["metadata"]["metadata-log"]
+        assert first["metadataLocation"] not in [entry["metadata-file"] for entry in log]
+        assert Path(local_path(first["metadataLocation"])).exists()
+
+        # Once the one that is there now is out of the way, the first is restored as it was.
+        assert tables.http.delete(f"{where}/t?purgeRequested=true").status_code == 204
+        dropped = "/api/v1/buckets/default/dropped-tables"
+        found = tables.http.get(dropped, params={"namespace": namespace}).json()["droppedTables"]
+        (old,) = [one for one in found if one["metadataLocation"] == first["metadataLocation"]]
+        restored = tables.http.post(f"{dropped}/{old['id']}/undrop", json={})
+        assert restored.status_code == 200, restored.text
+        assert tables.pointer(namespace)["metadataLocation"] == first["metadataLocation"]
+
+    @pytest.mark.parametrize("number", [2**63 - 1, 2**62 + 1])
+    def test_a_sequence_number_that_no_commit_could_follow_is_refused(
+        self, tables: Tables, number: int
+    ) -> None:
+        namespace = tables.new_table()
+        pointer = tables.pointer(namespace)
+        new = following(pointer["metadataLocation"], snapshot_id=7)
+        for stuck in (
+            edited(new, last_sequence_number=number),
+            edited(
+                new,
+                last_sequence_number=number,
+                snapshots=[{**row, "sequence-number": number} for row in new.snapshots],
+            ),
+        ):
+            location = written(stuck, metadata_file(pointer["warehouseLocation"]))
+            refused = tables.update(namespace, pointer["versionToken"], location)
+            message = assert_refused(refused, 400, "BadRequestException")
+            assert f"last-sequence-number is {number}" in message
+        assert tables.pointer(namespace) == pointer
+        last = edited(new, last_sequence_number=2**62 - 1)
+        last = edited(last, snapshots=[{**row, "sequence-number": 2**62 - 1} for row in new.snapshots])
+        tables.moved(
+            namespace, pointer["versionToken"], written(last, metadata_file(pointer["warehouseLocation"]))
+        )
+        after = following(tables.pointer(namespace)["metadataLocation"], snapshot_id=8)
+        assert after.last_sequence_number == 2**62
+
     def test_the_properties_may_send_metadata_elsewhere(self, tables: Tables) -> None:
         namespace = tables.new_table()
         pointer = tables.pointer(namespace)

@@ -194,6 +194,14 @@ def test_v3_needs_row_ids(edit: dict[str, Any], text: str) -> None:
     assert invalid(v3(), add_snapshot(snapshot(1, **edit))) == text
 
 
+def test_row_ids_and_sequence_numbers_leave_room_for_later_commits() -> None:
+    many = {"first-row-id": 0, "added-rows": 2**62 + 1}
+    assert invalid(v3(), add_snapshot(snapshot(1, **many))) == "Cannot add a snapshot: row ids are exhausted"
+    assert invalid(table(), add_snapshot(snapshot(1, **{"sequence-number": 2**62 + 1}))) == (
+        f"Cannot add snapshot with sequence number {2**62 + 1}: above {2**62} no commit could follow it"
+    )
+
+
 def test_row_ids_before_v3_are_whole_or_not_there() -> None:
     """Java does not read a snapshot that has one without the other."""
     assert invalid(table(), add_snapshot(snapshot(1, **{"first-row-id": 0}))) == (
