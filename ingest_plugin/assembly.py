@@ -5,14 +5,20 @@ from collections.abc import Callable
 from ingest_plugin.bind.keyed import Keys
 from ingest_plugin.bind.topic import TopicBinder
 from ingest_plugin.coordinator import Coordinator
+from ingest_plugin.decode.connect_json import ConnectJsonDecoder
+from ingest_plugin.decode.framing import Part
 from ingest_plugin.decode.json import JsonDecoder
 from ingest_plugin.decode.plain import RawDecoder, StringDecoder
+from ingest_plugin.decode.registered import LatestSchemaDecoder, SchemaIdDecoder
 from ingest_plugin.decode.registry import SchemaRegistry
 from ingest_plugin.decode.values import Decoder
 from ingest_plugin.kafka import Broker
 from ingest_plugin.keys import ConfigError
 from ingest_plugin.offsets import Source
-from ingest_plugin.settings import CatalogSettings, IngestSettings, TopicSettings, ValueFormat
+from ingest_plugin.settings import CatalogSettings, IngestSettings
+from ingest_plugin.topic_settings import REGISTERED, TopicSettings, Transform, ValueFormat
+from ingest_plugin.transform.chain import Chain, chain_of
+from ingest_plugin.transform.keys import KeyReader
 from ingest_plugin.worker import Worker
 from ingest_plugin.write.buffer import RowBuffer, StoreFor
 from ingest_plugin.write.changes import ChangeBuffer
@@ -71,12 +77,19 @@ def assemble(  # noqa: PLR0913 - a composition root takes every part
 
         rows = buffer()
         keyed = topic.keyed
+        decoder = decoder_of(topic, registry)
         return TopicTask(
             settings=topic,
-            decoder=decoder_of(topic, registry),
+            decoder=decoder,
             binder=TopicBinder(settings=topic, catalog=catalog, clock=clock, ids=ids),
             rows=rows,
-            keys=Keys(columns=topic.id_columns, operation_field=topic.cdc_field) if keyed else None,
+            keys=Keys(
+                columns=topic.id_columns,
+                operation_field=topic.cdc_field,
+                tombstones_decoded=isinstance(decoder, Chain) and decoder.takes_tombstones,
+            )
+            if keyed
+            else None,
             changes=ChangeBuffer(out=rows, key=topic.id_columns, memory_bytes=topic.upsert_bytes)
             if keyed
             else None,
@@ -116,17 +129,37 @@ def catalog_of(settings: CatalogSettings) -> RestCatalog:
 
 
 def decoder_of(topic: TopicSettings, registry: SchemaRegistry | None) -> Decoder:
-    """The decoder of a topic's value format."""
-    match topic.value_format:
-        case ValueFormat.JSON:
-            return JsonDecoder()
-        case ValueFormat.STRING:
-            return StringDecoder()
-        case ValueFormat.RAW:
-            return RawDecoder()
-        case ValueFormat.BY_SCHEMA_ID:
-            from ingest_plugin.decode.avro import AvroDecoder  # noqa: PLC0415 - pulls fastavro in
+    """Everything between a topic's messages and its rows.
 
-            if registry is None:
-                raise ConfigError(f"[topics.{topic.topic}]: by_schema_id needs a section [registry]")
-            return AvroDecoder(registry)
+    Raises:
+        ConfigError: a format needs a registry, and none is configured.
+    """
+    values = _format(topic, Part.VALUE, topic.value_format, registry)
+    key_format = topic.key_format
+    if key_format is None and topic.transform is Transform.FLATTEN_DEBEZIUM:
+        # Connectors write keys as they write values: it takes the key to know what a delete is about.
+        key_format = topic.value_format
+    keys = None
+    if key_format is not None:
+        plain = key_format in (ValueFormat.STRING, ValueFormat.RAW, ValueFormat.JSON)
+        keys = KeyReader(key_format, None if plain else _format(topic, Part.KEY, key_format, registry))
+    return chain_of(topic, values, keys)
+
+
+def _format(topic: TopicSettings, part: Part, form: ValueFormat, registry: SchemaRegistry | None) -> Decoder:
+    settings = topic.value_part if part is Part.VALUE else topic.key_part
+    if form in REGISTERED:
+        if registry is None:
+            raise ConfigError(f"[topics.{topic.topic}]: {form} needs a section [registry]")
+        if form is ValueFormat.BY_SCHEMA_ID:
+            return SchemaIdDecoder(registry, part, settings.place)
+        return LatestSchemaDecoder(registry, topic.topic, part, settings)
+    match form:
+        case ValueFormat.CONNECT_JSON:
+            return ConnectJsonDecoder(part)
+        case ValueFormat.STRING:
+            return StringDecoder(with_key=topic.key_format is None)
+        case ValueFormat.RAW:
+            return RawDecoder(with_key=topic.key_format is None)
+        case _:
+            return JsonDecoder()

@@ -11,7 +11,8 @@ from ingest_plugin.assembly import broker_of, catalog_of
 from ingest_plugin.kafka import Broker, TopicPartition
 from ingest_plugin.keys import ConfigError
 from ingest_plugin.partition_by import spec_of
-from ingest_plugin.settings import IngestSettings, TopicSettings
+from ingest_plugin.settings import IngestSettings
+from ingest_plugin.topic_settings import TopicSettings
 from table_format.catalog import TableCatalog
 from table_format.clock import SystemClock
 from table_format.errors import TableFormatError

@@ -27,6 +27,22 @@ OFFERED = frozenset(
         "write.upsert.memory.bytes",
         "on.topic.recreated",
         "on.retention.gap",
+        "header.column",
+        "convert.key.type",
+        "convert.value.by_latest_schema.subject",
+        "convert.key.by_latest_schema.subject",
+        "convert.value.by_latest_schema.message.full.name",
+        "convert.key.by_latest_schema.message.full.name",
+        "convert.value.subject.name.strategy",
+        "convert.key.subject.name.strategy",
+        "convert.value.schema.id",
+        "convert.key.schema.id",
+        "transform.value.type",
+        "fields.include",
+        "fields.exclude",
+        "fields.rename",
+        "fields.cast",
+        "cdc.truncate",
     }
 )
 
@@ -34,18 +50,6 @@ OFFERED = frozenset(
 _ELSEWHERE: Mapping[str, tuple[frozenset[str], str]] = {
     "enable": (frozenset({"true"}), "leave the topic out of the file to turn it off"),
     "schema.type": (frozenset(), "it is deprecated; write convert.value.type"),
-    "convert.key.type": (
-        frozenset(),
-        "keys are kept as text (string) or bytes (raw), as the value type says",
-    ),
-    "convert.value.by_latest_schema.subject": (frozenset(), "only by_schema_id is offered"),
-    "convert.key.by_latest_schema.subject": (frozenset(), "only by_schema_id is offered"),
-    "convert.value.by_latest_schema.message.full.name": (frozenset(), "Protobuf is not offered yet"),
-    "convert.key.by_latest_schema.message.full.name": (frozenset(), "Protobuf is not offered yet"),
-    "transform.value.type": (
-        frozenset({"flatten"}),
-        "fields of json and by_schema_id values always become columns (flatten); others are not offered yet",
-    ),
     "expire.snapshot.enabled": (frozenset(), "set the policy icebergSnapshotManagement of the catalog"),
     "expire.snapshot.older.than.hours": (
         frozenset(),

@@ -1,61 +1,34 @@
 """The ingest configuration: a TOML file, overridden by FRAZIL_INGEST__SECTION__KEY in the environment.
 
-Owns the meaning of every key and its bounds; holds no objects. Topic settings are complete after loading: defaults
-are merged in, names are resolved, collisions are refused.
+Owns reading and everything beside the topics' own keys; holds no objects. Topic settings are complete after loading:
+defaults are merged in, names are resolved, collisions are refused.
 """
 
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 
-from ingest_plugin.bind.typetext import parse_type
-from ingest_plugin.decode.plain import KEY_COLUMN
 from ingest_plugin.keys import PREFIX, ConfigError, check_known, topic_keys
-from ingest_plugin.partition_by import PartitionTerm, parse
+from ingest_plugin.topic_settings import Section, Tolerance, TopicSettings, check_topic
 from table_format.ident import Namespace, TableIdent
 from table_format.jsontypes import JsonObject
-from table_format.schema.types import JsonType
 
 ENV_PREFIX = "FRAZIL_INGEST__"
-DEAD_LETTERS_SUFFIX = "__dead_letters"
-METADATA_COLUMN = "_kafka_metadata"
-MIB = 1024 * 1024
+_TABLES_OF_A_TOPIC = frozenset({"schema", "fields.rename", "fields.cast"})
 _SECTIONS = ("catalog", "kafka", "registry", "defaults", "topics")
 _OWN_KAFKA_KEYS = ("group", "assignment")
 # Settings that the exactly-once protocol needs as it sets them.
 _FIXED_KAFKA_KEYS = frozenset({"enable.auto.commit", "enable.auto.offset.store", "enable.partition.eof"})
 
 
-class ValueFormat(StrEnum):
-    """`convert.value.type`."""
-
-    JSON = "json"
-    BY_SCHEMA_ID = "by_schema_id"
-    STRING = "string"
-    RAW = "raw"
+M = TypeVar("M", bound=Section)
 
 
-class Tolerance(StrEnum):
-    """`errors.tolerance`: what happens to a record that cannot become a row."""
-
-    NONE = "none"
-    INVALID_DATA = "invalid_data"
-    ALL = "all"
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-
-M = TypeVar("M", bound=_Section)
-
-
-class CatalogSettings(_Section):
+class CatalogSettings(Section):
     """The Iceberg REST catalog."""
 
     uri: str = Field(min_length=1)
@@ -63,7 +36,7 @@ class CatalogSettings(_Section):
     token: SecretStr = SecretStr("")
 
 
-class KafkaSettings(_Section):
+class KafkaSettings(Section):
     """How to reach the brokers; `client` passes through to librdkafka."""
 
     group: str = Field(default="frazil", min_length=1)
@@ -71,94 +44,36 @@ class KafkaSettings(_Section):
     client: dict[str, str]
 
 
-class RegistrySettings(_Section):
-    """A schema registry with Confluent's REST paths."""
+class RegistrySettings(Section):
+    """A schema registry with Confluent's REST paths; several URLs are one registry."""
 
-    url: str = Field(min_length=1)
+    urls: tuple[str, ...] = Field(min_length=1, alias="url")
     username: str = ""
     password: SecretStr = SecretStr("")
     token: SecretStr = SecretStr("")
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
 
-
-class SchemaSettings(_Section):
-    """Types of columns that are not left to inference."""
-
-    columns: dict[str, str] = Field(default_factory=dict)
-    extra: Literal["add", "reject"] = "add"
-
-    def types(self) -> dict[str, JsonType]:
-        """Iceberg types by column name, without ids."""
-        return {name: parse_type(text, name) for name, text in self.columns.items()}
-
-
-class TopicSettings(_Section):
-    """One topic and its table."""
-
-    topic: str
-    namespace: Namespace
-    table: str
-    commit_interval_ms: int = Field(default=60_000, ge=100, le=900_000, alias="commit.interval.ms")
-    value_format: ValueFormat = Field(default=ValueFormat.RAW, alias="convert.value.type")
-    partition_by: tuple[PartitionTerm, ...] = Field(default=(), alias="partition.by")
-    tolerance: Tolerance = Field(default=Tolerance.INVALID_DATA, alias="errors.tolerance")
-    explicit: SchemaSettings = Field(default_factory=SchemaSettings, alias="schema")
-    target_bytes: int = Field(default=64 * MIB, ge=1024, le=2048 * MIB, alias="write.target.file.size.bytes")
-    metadata_columns: bool = Field(default=True, alias="metadata.columns")
-    upsert: bool = Field(default=False, alias="upsert.enable")
-    id_columns: tuple[str, ...] = Field(default=(), alias="id.columns")
-    cdc_field: tuple[str, ...] = Field(default=(), alias="cdc.field")
-    upsert_bytes: int = Field(default=128 * MIB, ge=1024, le=4096 * MIB, alias="write.upsert.memory.bytes")
-
-    on_recreated: Literal["fail", "restart"] = Field(default="fail", alias="on.topic.recreated")
-    on_gap: Literal["fail", "skip"] = Field(default="fail", alias="on.retention.gap")
-
-    @field_validator("id_columns", mode="before")
+    @field_validator("urls", mode="before")
     @classmethod
-    def _parse_key(cls, value: Any) -> tuple[str, ...]:
-        if isinstance(value, str):
-            value = [part.strip() for part in value.strip().removeprefix("[").removesuffix("]").split(",")]
-            value = [] if value == [""] else value
-        if not isinstance(value, list | tuple) or not all(isinstance(name, str) and name for name in value):
-            raise ConfigError(f"id.columns must be a list of column names, got {value!r}")
-        folded = [name.lower() for name in value]
-        for name in value:
-            if folded.count(name.lower()) > 1:
-                raise ConfigError(f"id.columns names column '{name}' twice")
-        return tuple(value)
-
-    @field_validator("cdc_field", mode="before")
-    @classmethod
-    def _parse_path(cls, value: Any) -> tuple[str, ...]:
-        if not isinstance(value, str) or not all(value.split(".")):
-            raise ConfigError(
-                f"cdc.field must be the name of a field, with dots between levels, got {value!r}"
-            )
-        return tuple(value.split("."))
+    def _split_urls(cls, value: Any) -> Any:
+        urls = value.split(",") if isinstance(value, str) else value
+        if not isinstance(urls, list | tuple):
+            raise ConfigError("'url' must be text, several URLs with commas between them, or a list")
+        urls = tuple(str(url).strip() for url in urls if str(url).strip())
+        for url in urls:
+            if not url.lower().startswith(("http://", "https://")):
+                raise ConfigError(f"'url': {url!r} does not begin with http:// or https://")
+        return urls
 
     @property
-    def keyed(self) -> bool:
-        """Whether rows take the place of those with the same key."""
-        return self.upsert or bool(self.cdc_field)
-
-    @field_validator("partition_by", mode="before")
-    @classmethod
-    def _parse_partition(cls, value: Any) -> tuple[PartitionTerm, ...]:
-        if not isinstance(value, str | list | tuple):
-            raise ConfigError(f"partition.by must be text or a list of texts, got {value!r}")
-        return parse(value)
-
-    @property
-    def ident(self) -> TableIdent:
-        """The table that holds this topic."""
-        return TableIdent(self.namespace, self.table)
-
-    @property
-    def dead_letters(self) -> TableIdent:
-        """The table that keeps this topic's records that could not become rows."""
-        return TableIdent(self.namespace, self.table + DEAD_LETTERS_SUFFIX)
+    def url(self) -> str:
+        """The URLs, for people."""
+        return ", ".join(self.urls)
 
 
-class IngestSettings(_Section):
+class IngestSettings(Section):
     """Everything that `frazil ingest` is told."""
 
     catalog: CatalogSettings
@@ -224,7 +139,7 @@ def _whole(section: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def _whole_keys(given: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
     for part, value in given.items():
         name = before + part
-        if isinstance(value, dict) and name.removeprefix(PREFIX) != "schema":
+        if isinstance(value, dict) and name.removeprefix(PREFIX) not in _TABLES_OF_A_TOPIC:
             yield from _whole_keys(value, f"{name}.")
         else:
             yield name, value
@@ -311,21 +226,14 @@ def _model(model: type[M], section: str, given: Mapping[str, Any]) -> M:
         raise ConfigError(f"[{section}]: '{key}': {first['msg']}") from None
 
 
-def _known_names(model: type[_Section]) -> set[str]:
+def _known_names(model: type[Section]) -> set[str]:
     return {field.alias or name for name, field in model.model_fields.items()}
 
 
 def _check_together(settings: IngestSettings) -> None:
     owners: dict[TableIdent, str] = {}
     for topic in settings.topics:
-        if topic.value_format is ValueFormat.BY_SCHEMA_ID and settings.registry is None:
-            raise ConfigError(f"[topics.{topic.topic}]: by_schema_id needs a section [registry] with 'url'")
-        if topic.explicit.columns and topic.value_format is not ValueFormat.JSON:
-            raise ConfigError(f"[topics.{topic.topic}]: 'schema' is for convert.value.type = \"json\"")
-        if topic.metadata_columns and METADATA_COLUMN in topic.explicit.columns:
-            raise ConfigError(f"[topics.{topic.topic}]: column '{METADATA_COLUMN}' is ours")
-        _check_key(topic)
-        topic.explicit.types()
+        check_topic(topic, has_registry=settings.registry is not None)
         idents = [topic.ident]
         if topic.tolerance is not Tolerance.NONE:
             idents.append(topic.dead_letters)
@@ -337,18 +245,3 @@ def _check_together(settings: IngestSettings) -> None:
                     ": give one of them another 'table'"
                 )
             owners[folded] = topic.topic
-
-
-def _check_key(topic: TopicSettings) -> None:
-    if topic.keyed and not topic.id_columns:
-        wanted = "upsert.enable" if topic.upsert else "cdc.field"
-        raise ConfigError(
-            f"[topics.{topic.topic}]: {wanted} needs 'id.columns', the columns that tell rows apart"
-        )
-    plain = topic.value_format in (ValueFormat.RAW, ValueFormat.STRING)
-    if topic.id_columns and plain and topic.id_columns != (KEY_COLUMN,):
-        raise ConfigError(
-            f"[topics.{topic.topic}]: id.columns of a {topic.value_format} topic can only be [{KEY_COLUMN}]"
-        )
-    if topic.metadata_columns and METADATA_COLUMN in topic.id_columns:
-        raise ConfigError(f"[topics.{topic.topic}]: '{METADATA_COLUMN}' cannot be part of id.columns")

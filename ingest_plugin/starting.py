@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ingest_plugin.kafka import TopicPartition
 from ingest_plugin.offsets import Recorded, Source
-from ingest_plugin.settings import TopicSettings
+from ingest_plugin.topic_settings import TopicSettings
 from ingest_plugin.write.task import TopicStopped
 
 

@@ -5,15 +5,15 @@ nobody could tell which row it means.
 """
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
 
 from ingest_plugin.change import DELETE, UPSERT, Change, Op, op_of
-from ingest_plugin.decode.plain import KEY_COLUMN
 from ingest_plugin.decode.values import DataError, Decoded, Group, Row, invalid
 from ingest_plugin.kafka import Message
+from ingest_plugin.topic_settings import KEY_COLUMN
 
 STEPS = 2
 """Changes that one record may make: where it gives its row another key, the old key's row goes first."""
@@ -48,6 +48,8 @@ class Keys:
     columns: tuple[str, ...]
     operation_field: tuple[str, ...] = ()
     """Path of the field whose value names the operation (`cdc.field`)."""
+    tombstones_decoded: bool = False
+    """Whether the decoder itself gives records without a value, as deletes."""
 
     @property
     def are_record_keys(self) -> bool:
@@ -58,17 +60,24 @@ class Keys:
         """The decoded rows by what they do; those at `empty` are of records without a value, and delete."""
         result = KeyedChanges(errors=dict(decoded.errors))
         for group in decoded.groups:
-            parts = _Parts(old=_like(group, 0), gone=_like(group, 1), put=_like(group, 1))
+            beside = [name for name in self.columns if name in group.extras]
+            parts = _Parts(
+                old=_like(group, 0, beside, self.columns), gone=_like(group, 1, beside, self.columns)
+            )
             for place, row in enumerate(group.rows):
                 position = group.positions[place]
                 change = self._change(row) if group.changes is None else group.changes[place]
                 if position in empty:
                     change = DELETE
+                trouble = change if isinstance(change, DataError) else None
                 if not isinstance(change, DataError):
-                    change = self._sort_one(row, position, change, parts) or change
-                if isinstance(change, DataError):
-                    result.errors[position] = change
-            result.puts.extend(part for part in (parts.put,) if part.group.rows)
+                    told = {**row, **{name: group.extras[name].values[place] for name in beside}}
+                    trouble = self._sort_one(told if beside else row, (place, position), change, parts)
+                if trouble is not None:
+                    result.errors[position] = trouble
+            if parts.put:
+                whole = len(parts.put) == len(group.rows)
+                result.puts.append(KeyedGroup(group=group if whole else group.at(parts.put), step=1))
             result.deletes.extend(part for part in (parts.old, parts.gone) if part.group.rows)
         return result
 
@@ -85,7 +94,10 @@ class Keys:
             return invalid(f"cdc.field {'.'.join(self.operation_field)} is {value!r}, which is no operation")
         return DELETE if op is Op.DELETE else UPSERT
 
-    def _sort_one(self, row: Row, position: int, change: Change, parts: "_Parts") -> DataError | None:
+    def _sort_one(
+        self, row: Row, where: tuple[int, int], change: Change, parts: "_Parts"
+    ) -> DataError | None:
+        place, position = where
         key = self._key(row)
         if isinstance(key, DataError):
             return key
@@ -98,7 +110,7 @@ class Keys:
         if change.op is Op.DELETE:
             parts.gone.add(key, position)
         else:
-            parts.put.add(row, position)
+            parts.put.append(place)
         return None
 
     def _key(self, row: Mapping[str, Any]) -> Row | DataError:
@@ -153,12 +165,22 @@ class _Parts:
 
     old: KeyedGroup
     gone: KeyedGroup
-    put: KeyedGroup
+    put: list[int] = field(default_factory=list)
+    """Places of the rows that are put."""
 
 
-def _like(group: Group, step: int) -> KeyedGroup:
-    part = Group(rows=[], positions=[], struct=group.struct, schema_key=group.schema_key)
-    return KeyedGroup(group=part, step=step)
+def _like(group: Group, step: int, beside: Sequence[str], columns: Sequence[str]) -> KeyedGroup:
+    """An empty group for keys of the group's rows; columns that stand beside those are fields of a key."""
+    if not beside:
+        part = replace(group, rows=[], positions=[], changes=None, extras={})
+        return KeyedGroup(group=part, step=step)
+    whole = len(beside) == len(columns)
+    fields = [{"name": name, "required": False, "type": group.extras[name].type} for name in beside]
+    own = [] if whole or group.struct is None else group.struct["fields"]
+    struct = {"type": "struct", "fields": [*own, *fields]}
+    return KeyedGroup(
+        group=Group(rows=[], positions=[], struct=struct, trusted=whole or group.is_stated), step=step
+    )
 
 
 def _by_other_case(row: Mapping[str, Any], name: str) -> Any:

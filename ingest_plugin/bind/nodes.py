@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from ingest_plugin.bind.coerce import Coercion, Mismatch, coercion, mismatch
+from ingest_plugin.bind.coerce import TRUSTED_TIME, Coercion, Mismatch, coercion, mismatch
 from ingest_plugin.bind.columns import columns_of, is_blank, resolve
 from ingest_plugin.decode.values import Row
 from table_format.errors import Unsupported
@@ -115,7 +115,7 @@ class MapNode:
     def take(self, values: Sequence[Any]) -> Sequence[Any]:
         """The maps, their values converted where needed."""
         if self.trusted:
-            return values
+            return self._take_pairs(values)
         _check_kind(values, dict, "an object")
         flat = list(chain.from_iterable(value.values() for value in values if value))
         taken = self.value.take(flat)
@@ -123,6 +123,21 @@ class MapNode:
             return values
         stream = iter(taken)
         return [None if value is None else dict(zip(value, stream, strict=False)) for value in values]
+
+    def _take_pairs(self, values: Sequence[Any]) -> Sequence[Any]:
+        """The maps as they came or as pairs, when something inside had to be changed."""
+        pairs = [value.items() if isinstance(value, dict) else value for value in values if value]
+        flat = [inner for some in pairs for _, inner in some]
+        taken = self.value.take(flat)
+        if taken is flat:
+            return values
+        stream = iter(taken)
+        return [
+            value
+            if not value
+            else [(key, next(stream)) for key, _ in (value.items() if isinstance(value, dict) else value)]
+            for value in values
+        ]
 
     def array(self, values: Sequence[Any]) -> ArrowArray:
         """The maps as an array."""
@@ -202,7 +217,9 @@ def node_of(json_type: JsonType, *, trusted: bool) -> Node:
     if isinstance(json_type, str):
         primitive = parse_primitive(json_type)
         arrow = pa.binary(16) if primitive.name == "uuid" else arrow_primitive(primitive)
-        return LeafNode(arrow, None if trusted else coercion(primitive))
+        if trusted:
+            return LeafNode(arrow, TRUSTED_TIME if primitive.name == "time" else None)
+        return LeafNode(arrow, coercion(primitive))
     match json_type["type"]:
         case "struct":
             return struct_node(json_type, trusted=trusted)

@@ -63,6 +63,26 @@ def _by_meaning(
     return {names[0]: list(chain(*(columns[name] for name in names))) for names in groups.values()}
 
 
+def stated_over(stated: JsonObject, known: JsonObject) -> JsonObject:
+    """The fields that a schema states, then those that only the table has; the same inside structs.
+
+    What is stated counts, even where the table says otherwise: whether the two fit is decided elsewhere.
+    """
+    table = {field["name"].lower(): field for field in known["fields"]}
+    fields = []
+    for field in stated["fields"]:
+        counterpart = table.pop(field["name"].lower(), None)
+        kind = field["type"]
+        if counterpart is not None and _is_struct(kind) and _is_struct(counterpart["type"]):
+            kind = stated_over(kind, counterpart["type"])
+        fields.append({**field, "type": kind})
+    return {**stated, "fields": [*fields, *table.values()]}
+
+
+def _is_struct(kind: JsonType) -> bool:
+    return not isinstance(kind, str) and kind["type"] == "struct"
+
+
 def without_clashes(struct: JsonObject, known: JsonObject) -> JsonObject:
     """The observed struct without new fields whose dotted path another column has: `a.b` beside a `b` inside `a`.
 

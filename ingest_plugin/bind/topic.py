@@ -5,7 +5,7 @@ a data error.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,13 +13,13 @@ import structlog
 
 from ingest_plugin import status, tables
 from ingest_plugin.bind.columns import columns_of
-from ingest_plugin.bind.compile import Binder
-from ingest_plugin.bind.observe import observe_rows, without_clashes
+from ingest_plugin.bind.compile import Binder, Bound
+from ingest_plugin.bind.observe import observe_rows, stated_over, without_clashes
 from ingest_plugin.change import Change
 from ingest_plugin.decode.values import DataError, Group, invalid, unmappable
 from ingest_plugin.kafka import Message
 from ingest_plugin.partition_by import spec_of
-from ingest_plugin.settings import METADATA_COLUMN, TopicSettings, ValueFormat
+from ingest_plugin.topic_settings import METADATA_COLUMN, TopicSettings, ValueFormat
 from ingest_plugin.write.dead_letters import MAX_MILLIS, micros_of
 from table_format.catalog import LoadedTable, TableCatalog
 from table_format.clock import Clock, Ids
@@ -71,13 +71,14 @@ class TopicBinder:
     ids: Ids
     table: LoadedTable | None = None
     _binders: dict[tuple[int, bool], Binder] = field(default_factory=dict)
+    _extra_binders: dict[tuple[int, frozenset[str]], Binder] = field(default_factory=dict)
     _settled: set[tuple[Hashable, int]] = field(default_factory=set)
 
     def adopt(self, table: LoadedTable | None) -> None:
         """Go on with this version of the table."""
         before = self.table
         if before is None or table is None or _schema_key(before) != _schema_key(table):
-            self._binders, self._settled = {}, set()
+            self._binders, self._extra_binders, self._settled = {}, {}, set()
         if table is not None and self.settings.keyed and _has(table, self.settings.id_columns):
             table = tables.let_deletes_reach(self.catalog, table, self.settings.id_columns)
         self.table = table
@@ -121,7 +122,7 @@ class TopicBinder:
         """
         if not group.rows:
             return BoundRows(batch=None, places=())
-        columns = columns_of(group.rows) if group.struct is None else None
+        columns = None if group.is_stated else columns_of(group.rows)
         try:
             table = self._fitting_table(group, columns)
         except tables.SchemaConflict as error:
@@ -130,12 +131,12 @@ class TopicBinder:
         if table is None:
             reason = invalid("the table does not exist yet, and the record has no field of a known type")
             return BoundRows(batch=None, places=(), errors=dict.fromkeys(group.positions, reason))
-        bound = self._binder(table, trusted=group.struct is not None).bind(group.rows, columns)
+        bound = self._bound(table, group, columns)
         places = [group.positions[place] for place in bound.kept]
         errors = {group.positions[place]: invalid(reason) for place, reason in bound.errors.items()}
         if not places:
             return BoundRows(batch=None, places=(), errors=errors)
-        arrays = dict(bound.arrays)
+        arrays = bound.arrays
         if METADATA_COLUMN in _column_names(table) and self.settings.metadata_columns:
             whole = len(places) == len(messages)
             arrays[METADATA_COLUMN] = _metadata_array(messages if whole else [messages[p] for p in places])
@@ -158,7 +159,7 @@ class TopicBinder:
             ConfigError: the table cannot be created as configured, or has no such key.
             Unavailable: the catalog is away.
         """
-        columns = columns_of(group.rows) if group.struct is None else None
+        columns = None if group.is_stated else columns_of(group.rows)
         try:
             table = self._fitting_table(group, columns)
         except tables.SchemaConflict as error:
@@ -168,13 +169,36 @@ class TopicBinder:
             raise Internal("a key without a type")
         ids = tables.key_ids(table.metadata.schema(), self.settings.id_columns)
         keys = key_schema(table.metadata.schema(), ids)
-        bound = Binder(keys, trusted=group.struct is not None, reserved=frozenset()).bind(group.rows)
+        bound = Binder(keys, trusted=group.is_stated, reserved=frozenset()).bind(group.rows)
         errors = {group.positions[place]: invalid(reason) for place, reason in bound.errors.items()}
         if not bound.kept:
             return BoundRows(batch=None, places=(), errors=errors)
         places = [group.positions[place] for place in bound.kept]
         arrays = pa.RecordBatch.from_arrays(list(bound.arrays.values()), names=list(bound.arrays))
         return BoundRows(batch=conform(arrays, to_arrow(keys)), places=places, errors=errors)
+
+    def _bound(self, table: LoadedTable, group: Group, columns: dict[str, Sequence[Any]] | None) -> Bound:
+        """The rows' own fields, and the columns beside them, for the rows that fit both."""
+        bound = self._binder(table, trusted=group.is_stated).bind(group.rows, columns)
+        if not group.extras:
+            return bound
+        beside = [{name: extra.values[place] for name, extra in group.extras.items()} for place in bound.kept]
+        extra = self._extra_binder(table, frozenset(group.extras)).bind(beside)
+        if not extra.errors:
+            return replace(bound, arrays={**bound.arrays, **extra.arrays})
+        # Rare: what stands beside a row does not fit. Everything is bound anew without those rows.
+        bad = {bound.kept[place]: reason for place, reason in extra.errors.items()}
+        kept = [place for place in bound.kept if place not in bad]
+        rest = self._binder(table, trusted=group.is_stated).bind([group.rows[place] for place in kept])
+        return Bound(arrays={**rest.arrays, **extra.arrays}, kept=kept, errors={**bound.errors, **bad})
+
+    def _extra_binder(self, table: LoadedTable, names: frozenset[str]) -> Binder:
+        key = (table.metadata.current_schema_id, names)
+        if key not in self._extra_binders:
+            schema = table.metadata.schema()
+            own = [field for field in schema["fields"] if field["name"] in names]
+            self._extra_binders[key] = Binder({**schema, "fields": own}, trusted=True, reserved=frozenset())
+        return self._extra_binders[key]
 
     def conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch bound to an earlier version of the table, in the current one's columns."""
@@ -185,8 +209,8 @@ class TopicBinder:
         key = group.schema_key
         if self.table is not None and key is not None and self._is_settled(key, self.table):
             return self.table
-        observed = group.struct if columns is None else self._observe(columns)
-        wanted = self._with_metadata(observed or {"type": "struct", "fields": []})
+        observed = group.struct if columns is None else self._observe(columns, group.struct)
+        wanted = self._with_metadata(_with_extras(observed or {"type": "struct", "fields": []}, group))
         if self.table is None:
             created = self._create(wanted)
             if created is None:
@@ -200,9 +224,12 @@ class TopicBinder:
     def _is_settled(self, schema_key: Hashable, table: LoadedTable) -> bool:
         return (schema_key, table.metadata.current_schema_id) in self._settled
 
-    def _observe(self, columns: dict[str, Sequence[Any]]) -> JsonObject:
-        explicit = self._explicit()
+    def _observe(self, columns: dict[str, Sequence[Any]], stated: JsonObject | None = None) -> JsonObject:
+        """The type of these values beside what is stated of them, by the settings or by their own schema."""
+        explicit = self._explicit() if stated is None else stated
         known = explicit if self.table is None else self._own_columns(self.table)
+        if stated is not None:
+            known = stated_over(stated, known)
         own = {name: values for name, values in columns.items() if name.lower() not in self._reserved()}
         observed = observe_rows(own, known, grow=self.settings.explicit.extra == "add")
         observed = without_clashes(observed, self._with_metadata(known))
@@ -227,7 +254,7 @@ class TopicBinder:
         return {"type": "struct", "fields": fields}
 
     def _reserved(self) -> frozenset[str]:
-        return frozenset({METADATA_COLUMN}) if self.settings.metadata_columns else frozenset()
+        return self.settings.own_columns
 
     def _with_metadata(self, struct: JsonObject) -> JsonObject:
         if not self.settings.metadata_columns:
@@ -298,6 +325,14 @@ class TopicBinder:
         ]
         if have != wanted:
             log.warning(status.PARTITION_BY_DIFFERS, table=str(table.ident), used=table.metadata.spec())
+
+
+def _with_extras(struct: JsonObject, group: Group) -> JsonObject:
+    if not group.extras:
+        return struct
+    extras = [{"name": name, "required": False, "type": extra.type} for name, extra in group.extras.items()]
+    others = [one for one in struct["fields"] if one["name"] not in group.extras]
+    return {**struct, "fields": [*others, *extras]}
 
 
 def _schema_key(table: LoadedTable) -> tuple[str | None, int]:

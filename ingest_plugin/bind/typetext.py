@@ -3,6 +3,9 @@
 Gives Iceberg JSON types without ids.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from ingest_plugin.keys import ConfigError
 from table_format.errors import TableFormatError
 from table_format.schema.types import JsonType, parse_primitive
@@ -39,6 +42,42 @@ def parse_type(text: str, column: str) -> JsonType:
             raise ConfigError(
                 f"schema: type {text!r} of column '{column}': write list<T>, map<string, T> or struct<name: T>"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A wanted type, and what numbers or text of the source stand for; `unit` "" means the value as it is."""
+
+    type: JsonType
+    unit: str = ""
+
+
+_UNITS: Mapping[str, frozenset[str]] = {
+    "timestamp": frozenset({"seconds", "millis", "micros", "nanos"}),
+    "timestamptz": frozenset({"seconds", "millis", "micros", "nanos"}),
+    "time": frozenset({"seconds", "millis", "micros", "nanos"}),
+    "date": frozenset({"days"}),
+    "decimal": frozenset({"bytes"}),
+}
+
+
+def parse_cast(text: str, column: str) -> Cast:
+    """What `fields.cast` says of a column: `TYPE`, or `TYPE from UNIT` where numbers need one.
+
+    Raises:
+        ConfigError: the text names no type, or no unit of that type.
+    """
+    wanted, marker, unit = text.partition(" from ")
+    kind = parse_type(wanted, column)
+    if not marker:
+        return Cast(kind)
+    known = _UNITS.get(parse_primitive(kind).name if isinstance(kind, str) else "", frozenset())
+    if unit.strip() not in known:
+        told = ", ".join(sorted(known)) or "no unit"
+        raise ConfigError(
+            f"fields.cast: column '{column}': {wanted.strip()} is made from {told}, not {unit!r}"
+        )
+    return Cast(kind, unit.strip())
 
 
 def _primitive(text: str, column: str) -> str:

@@ -5,18 +5,17 @@ datetimes), its named types renumbered (no namespaces), and each branch of a uni
 one field, so that a value says which branch it is. Every column is optional, so that a schema may grow and shrink.
 """
 
-import decimal
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
+from ingest_plugin.decode import logical as logicals
+from ingest_plugin.decode.formats import ALIASES, SINGLE_COLUMN, Fix, Unmappable
+from ingest_plugin.decode.jsontext import dump, presentable
 from ingest_plugin.decode.values import Row
 from table_format.jsontypes import JsonObject
-from table_format.schema.types import MAX_DECIMAL_PRECISION, JsonType
+from table_format.schema.types import JsonType
 
-Fix: TypeAlias = Callable[[Any], Any]
-SINGLE_COLUMN = "value"
 _PRIMITIVES: dict[str, str] = {
     "boolean": "boolean",
     "int": "int",
@@ -27,13 +26,7 @@ _PRIMITIVES: dict[str, str] = {
     "string": "string",
 }
 _NAMED = frozenset({"record", "error", "enum", "fixed"})
-_EXACT = decimal.Context(prec=1000, Emin=-100_000, Emax=100_000)
 _MAX_DEPTH = 100
-_DAY_MICROS = 24 * 60 * 60 * 1_000_000
-
-
-class Unmappable(Exception):
-    """The schema has no table form; the message says where and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +36,8 @@ class Mapped:
     reader: Any
     iceberg: JsonType | None
     fix: Fix | None = None
+    empty: bool = False
+    """Values take no bytes at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +47,17 @@ class CompiledAvro:
     reader: Any
     struct: JsonObject
     fix: Callable[[Any], Row] | None
+    recursive: bool = False
+    single: bool = False
+    """The schema is no record: the row has the one field `value`."""
 
 
 @dataclass(slots=True)
 class _Names:
     defined: dict[str, Mapped] = field(default_factory=dict)
-    open: list[str] = field(default_factory=list)
+    open: dict[str, str] = field(default_factory=dict)
+    """Records that are being mapped, with their new names."""
+    recursive: bool = False
     documents: dict[str, tuple[JsonObject, str]] = field(default_factory=dict)
     counter: int = 0
 
@@ -70,7 +70,7 @@ def compile_schema(schema: Any, references: tuple[Any, ...] = ()) -> CompiledAvr
     """Compile a parsed schema document; references define names that it uses.
 
     Raises:
-        Unmappable: it is recursive, has nothing to store, or is not an Avro schema.
+        Unmappable: it has nothing to store, or is not an Avro schema.
     """
     names = _Names()
     for reference in references:
@@ -79,10 +79,14 @@ def compile_schema(schema: Any, references: tuple[Any, ...] = ()) -> CompiledAvr
     if mapped.iceberg is None:
         raise Unmappable("the schema has no field that holds a value")
     if isinstance(mapped.iceberg, dict) and mapped.iceberg["type"] == "struct" and _is_record(mapped.reader):
-        return CompiledAvro(reader=mapped.reader, struct=mapped.iceberg, fix=mapped.fix)
+        return CompiledAvro(
+            reader=mapped.reader, struct=mapped.iceberg, fix=mapped.fix, recursive=names.recursive
+        )
     inner = mapped.fix
     return CompiledAvro(
         reader=mapped.reader,
+        recursive=names.recursive,
+        single=True,
         struct={"type": "struct", "fields": [_optional(SINGLE_COLUMN, mapped.iceberg)]},
         fix=lambda value: {SINGLE_COLUMN: value if inner is None or value is None else inner(value)},
     )
@@ -166,16 +170,17 @@ def _map_named_type(schema: JsonObject, namespace: str, names: _Names, where: st
 
 def _named(name: str, namespace: str, names: _Names, where: str) -> Mapped:
     if name == "null":
-        return Mapped(reader="null", iceberg=None)
+        return Mapped(reader="null", iceberg=None, empty=True)
     if name in _PRIMITIVES:
         return Mapped(reader=name, iceberg=_PRIMITIVES[name])
     candidates = [name] if "." in name or not namespace else [f"{namespace}.{name}", name]
     for full in candidates:
         if full in names.open:
-            raise Unmappable(f"{where}: the schema is recursive (it contains {full} inside {full})")
+            names.recursive = True
+            return Mapped(reader=names.open[full], iceberg="string", fix=_text_of(full, names))
         if full in names.defined:
             known = names.defined[full]
-            return Mapped(reader=known.reader["name"], iceberg=known.iceberg, fix=known.fix)
+            return replace(known, reader=known.reader["name"])
         if full in names.documents:
             document, outer = names.documents[full]
             return _map(document, outer, names, where)
@@ -185,26 +190,60 @@ def _named(name: str, namespace: str, names: _Names, where: str) -> Mapped:
 def _record(schema: JsonObject, namespace: str, names: _Names, where: str) -> Mapped:
     full, inner = _full_name(schema, namespace)
     if full in names.open:
-        raise Unmappable(f"{where}: the schema is recursive (it contains {full} inside {full})")
-    names.open.append(full)
-    name, readers, fields, fixes = names.fresh(), [], [], []
+        raise Unmappable(f"{where}: {full} is defined again inside itself")
+    name = names.open[full] = names.fresh()
+    readers, fields, fixes, empty = [], [], [], True
     for member in schema.get("fields") or ():
         label = str(member["name"])
         mapped = _map(member.get("type"), inner, names, f"{where}.{label}")
         readers.append({"name": label, "type": mapped.reader})
+        empty = empty and mapped.empty
         if mapped.iceberg is not None:
-            fields.append(_optional(label, mapped.iceberg))
+            fields.append(_with_aliases(_optional(label, mapped.iceberg), member))
         # A column that can only be null is left out of the row, so that it does not look unknown.
         if mapped.iceberg is None or mapped.fix is not None:
             fixes.append((label, None if mapped.iceberg is None else mapped.fix))
-    names.open.pop()
+    del names.open[full]
     result = Mapped(
+        empty=empty,
         reader={"type": "record", "name": name, "fields": readers},
         iceberg={"type": "struct", "fields": fields} if fields else None,
         fix=_record_fix(fixes) if fixes else None,
     )
+    result = _named_record(schema, result)
     names.defined[full] = result
     return result
+
+
+def _named_record(schema: JsonObject, mapped: Mapped) -> Mapped:
+    """The record as the logical type that Connect's name says, if it says one."""
+    found = logicals.named(schema.get("connect.name"), "struct", {})
+    if found is None or found.fix is None:
+        return mapped
+    inner, outer = mapped.fix, found.fix
+    return replace(
+        mapped,
+        iceberg=found.iceberg,
+        fix=outer if inner is None else lambda value: outer(inner(value)),
+    )
+
+
+def _with_aliases(column: JsonObject, member: JsonObject) -> JsonObject:
+    """The column with the names that the field had before: how a rename is told from a new field."""
+    aliases = member.get("aliases")
+    names = [name for name in aliases if isinstance(name, str) and name] if isinstance(aliases, list) else []
+    return {**column, ALIASES: names} if names else column
+
+
+def _text_of(full: str, names: _Names) -> Fix:
+    """Turns a record inside itself into JSON text; its own mapping is known once all of it has been mapped."""
+
+    def fix(value: Any) -> Any:
+        mapped = names.defined[full]
+        fixed = value if mapped.fix is None else mapped.fix(value)
+        return dump(presentable(fixed, mapped.iceberg or "string"))
+
+    return fix
 
 
 def _record_fix(fixes: list[tuple[str, Fix | None]]) -> Fix:
@@ -225,6 +264,9 @@ def _optional(name: str, iceberg: JsonType) -> JsonObject:
 
 def _array(schema: JsonObject, namespace: str, names: _Names, where: str) -> Mapped:
     items = _map(schema.get("items"), namespace, names, f"{where}.element")
+    if items.empty:
+        # A few bytes could claim any number of them.
+        raise Unmappable(f"{where}: an array of elements that take no bytes")
     reader = {"type": "array", "items": items.reader}
     if schema.get("logicalType") == "map" and (pair := _key_value(items)) is not None:
         fix_item = items.fix or (lambda item: item)
@@ -329,60 +371,28 @@ def _size(schema: JsonObject) -> int:
 
 
 def _logical(schema: JsonObject) -> Mapped | None:
-    """The mapping of a logical type on the base types that the Avro specification gives it; None: ignore it."""
+    """The mapping of a named type on the base types that it has; None: the base type counts.
+
+    Connect's name says more than Avro's: for Debezium's times there is no other.
+    """
     kind, logical = schema.get("type"), schema.get("logicalType")
-    if logical == "decimal" and kind in ("bytes", "fixed"):
-        return _decimal(schema)
-    if logical == "uuid" and kind == "string":
-        return Mapped(reader="string", iceberg="uuid", fix=lambda text: uuid.UUID(text).bytes)
-    if logical == "uuid" and kind == "fixed" and schema.get("size") == 16:
-        return Mapped(reader={"type": "fixed", "size": 16}, iceberg="uuid")
-    if (kind, logical) in _TEMPORAL:
-        iceberg, fix = _TEMPORAL[kind, logical]
-        return Mapped(reader=kind, iceberg=iceberg, fix=fix)
-    return None
-
-
-def _times_1000(value: int) -> int:
-    return value * 1000
-
-
-def _time_of_day(micros: int) -> int:
-    # Readers would show it wrapped around midnight, or fail.
-    if not 0 <= micros < _DAY_MICROS:
-        raise ValueError(f"{micros} microseconds are no time of day")
-    return micros
-
-
-def _nanos_to_micros(value: int) -> int:
-    return value // 1000
-
-
-_TEMPORAL: dict[tuple[Any, Any], tuple[str, Fix | None]] = {
-    ("int", "date"): ("date", None),
-    ("int", "time-millis"): ("time", lambda millis: _time_of_day(millis * 1000)),
-    ("long", "time-micros"): ("time", _time_of_day),
-    ("long", "timestamp-millis"): ("timestamptz", _times_1000),
-    ("long", "timestamp-micros"): ("timestamptz", None),
-    ("long", "timestamp-nanos"): ("timestamptz", _nanos_to_micros),
-    ("long", "local-timestamp-millis"): ("timestamp", _times_1000),
-    ("long", "local-timestamp-micros"): ("timestamp", None),
-    ("long", "local-timestamp-nanos"): ("timestamp", _nanos_to_micros),
-}
-
-
-def _decimal(schema: JsonObject) -> Mapped | None:
-    """Precision beyond Iceberg's is cut to 38; a value that needs more is refused when it comes."""
-    precision, scale = schema.get("precision"), schema.get("scale", 0)
-    if not isinstance(scale, int) or not 0 <= scale <= MAX_DECIMAL_PRECISION:
+    if not isinstance(kind, str):
         return None
-    if not isinstance(precision, int) or precision < max(scale, 1):
-        precision = MAX_DECIMAL_PRECISION
-    reader: Any = "bytes" if schema["type"] == "bytes" else {"type": "fixed", "size": _size(schema)}
+    reader: Any = {"type": "fixed", "size": _size(schema)} if kind == "fixed" else kind
+    named = logicals.named(schema.get("connect.name"), kind, _parameters(schema))
+    if named is None and logical == "decimal" and kind in ("bytes", "fixed"):
+        named = logicals.decimal_of(schema.get("precision"), schema.get("scale"))
+    if logical == "uuid" and kind == "fixed" and schema.get("size") == 16:
+        named = logicals.Logical("uuid")
+    named = named or logicals.AVRO.get((kind, logical))
+    return None if named is None else Mapped(reader=reader, iceberg=named.iceberg, fix=named.fix)
 
-    def fix(data: bytes) -> decimal.Decimal:
-        return _EXACT.scaleb(decimal.Decimal(int.from_bytes(data, "big", signed=True)), -scale)
 
-    return Mapped(
-        reader=reader, iceberg=f"decimal({min(precision, MAX_DECIMAL_PRECISION)}, {scale})", fix=fix
-    )
+def _parameters(schema: JsonObject) -> JsonObject:
+    """Connect's parameters, with the scale and precision that Avro's decimal says."""
+    given = schema.get("connect.parameters")
+    parameters: JsonObject = dict(given) if isinstance(given, dict) else {}
+    for name, ours in (("scale", "scale"), ("precision", "connect.decimal.precision")):
+        if name in schema:
+            parameters.setdefault(ours, schema[name])
+    return parameters

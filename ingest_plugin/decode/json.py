@@ -5,6 +5,7 @@ Whole numbers are exact whatever their size; numbers with a fraction or an expon
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import orjson
 
@@ -29,6 +30,17 @@ class JsonDecoder:
         if set(map(type, rows)) <= {dict} and not _has_long_number(b" ".join(raw)):  # type: ignore[arg-type]  # as above
             return Decoded(groups=[Group(rows=rows, positions=list(range(len(rows))))])
         return _one_by_one(raw)
+
+
+def parse_exactly(text: bytes) -> Any:
+    """A JSON value with whole numbers of any size.
+
+    Raises:
+        ValueError: it is no JSON.
+        RecursionError: it is nested too deeply.
+    """
+    value = orjson.loads(text)
+    return json.loads(text) if _has_long_number(text) else value
 
 
 def _one_by_one(raw: Sequence[bytes | None]) -> Decoded:

@@ -5,13 +5,14 @@ away) is an exception, so that no record is blamed for it.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
 from ingest_plugin.change import Change
 from ingest_plugin.kafka import Message
 from table_format.jsontypes import JsonObject
+from table_format.schema.types import JsonType
 
 Row: TypeAlias = dict[str, Any]
 
@@ -41,6 +42,15 @@ def unmappable(reason: str) -> DataError:
     return DataError(kind=ErrorKind.UNMAPPABLE, reason=reason)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extra:
+    """One column beside the rows' own fields: a value per row."""
+
+    type: JsonType
+    values: Sequence[Any]
+    """In the form that Arrow takes for the type."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Group:
     """Rows of one schema; `positions[i]` is the place of `rows[i]` among the messages decoded."""
@@ -48,14 +58,38 @@ class Group:
     rows: list[Row]
     positions: list[int]
     struct: JsonObject | None = None
-    """The Iceberg struct type (without ids) that the format states; None: infer it from the values.
-
-    With a stated type the values are already in the form that Arrow takes for it.
-    """
+    """The Iceberg struct type (without ids) that the format states; None: infer it from the values."""
     schema_key: Hashable | None = None
     """Equal keys mean the same stated type."""
+    trusted: bool = True
+    """Whether values of a stated type are in the form that Arrow takes for it. If not, they are JSON values that are
+    checked against it when bound, and fields beside it are inferred."""
+    extras: dict[str, "Extra"] = field(default_factory=dict)
+    """Columns beside the rows' own fields, such as the key's, by name."""
+    single: bool = False
+    """The values are no records: each row has them in its one field `value`."""
+    key_columns: tuple[str, ...] | None = None
+    """Columns that the record's own key names, where a transform knows them."""
     changes: Sequence[Change] | None = None
     """`changes[i]` is what `rows[i]` does; None: all are appended."""
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether the values are in Arrow's form for a type that is known without looking at them."""
+        return self.struct is not None and self.trusted
+
+    def at(self, places: Sequence[int]) -> "Group":
+        """The rows at these places of `rows`, with what stands beside them."""
+        return replace(
+            self,
+            rows=[self.rows[place] for place in places],
+            positions=[self.positions[place] for place in places],
+            changes=None if self.changes is None else [self.changes[place] for place in places],
+            extras={
+                name: replace(extra, values=[extra.values[place] for place in places])
+                for name, extra in self.extras.items()
+            },
+        )
 
 
 @dataclass(slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from ingest_plugin.commit_state import OffsetRange
 from ingest_plugin.decode.values import DataError, Decoded, Decoder, ErrorKind
 from ingest_plugin.kafka import NO_TIMESTAMP, Message
 from ingest_plugin.offsets import Recorded, Source
-from ingest_plugin.settings import Tolerance, TopicSettings
+from ingest_plugin.topic_settings import Tolerance, TopicSettings
 from ingest_plugin.write.buffer import RowBuffer
 from ingest_plugin.write.changes import ChangeBuffer
 from ingest_plugin.write.dead_letters import MAX_MILLIS, DeadLetters
@@ -91,7 +91,11 @@ class TopicTask:
     fault: str | None = None
     """Why the topic must stop once what has been taken is committed."""
     bad_records: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    """Records that are no rows and not bad either, by what they are."""
     _moments: int = 0
+    _skipping: Sequence[str] = ()
+    """What the batch at hand skips: counted once it has been taken."""
 
     @property
     def full(self) -> bool:
@@ -144,6 +148,8 @@ class TopicTask:
                 self.letters.add(letters)
                 self._count(letters)
             self._advance(messages, limits)
+            if self._skipping:
+                self._count_skipped()
 
     def _ours(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Without messages of partitions that are not ours, or that were taken before."""
@@ -156,7 +162,7 @@ class TopicTask:
     def _bound(self, messages: Sequence[Message]) -> tuple[list[_Bound], dict[int, DataError]]:
         if self.keys is not None:
             return self._bound_by_key(messages, self.keys)
-        decoded = self.decoder.decode(messages)
+        decoded = self._decoded(messages)
         errors = dict(decoded.errors)
         parts = []
         for group in decoded.groups:
@@ -187,13 +193,18 @@ class TopicTask:
                 parts.append(_Bound(batch=bound.batch, places=bound.places, step=group.step, deletes=True))
         return parts, errors
 
+    def _decoded(self, messages: Sequence[Message]) -> Decoded:
+        decoded = self.decoder.decode(messages)
+        self._skipping = list(decoded.skipped.values())
+        return decoded
+
     def _sorted(self, messages: Sequence[Message], keys: Keys) -> list[KeyedChanges]:
         empty = [place for place, message in enumerate(messages) if message.value() is None]
-        if not empty or keys.are_record_keys:
-            return [keys.sort(self.decoder.decode(messages), frozenset(empty))]
+        if not empty or keys.are_record_keys or keys.tombstones_decoded:
+            return [keys.sort(self._decoded(messages), frozenset(empty))]
         gone = frozenset(empty)
         living = [place for place in range(len(messages)) if place not in gone]
-        decoded = self.decoder.decode([messages[place] for place in living]) if living else Decoded()
+        decoded = self._decoded([messages[place] for place in living]) if living else Decoded()
         text = self.binder.key_is_text()
         return [keys.of_tombstones(messages, empty, text=text), keys.sort(_moved(decoded, living))]
 
@@ -259,6 +270,12 @@ class TopicTask:
             kind, millis = message.timestamp()
             if kind != NO_TIMESTAMP and 0 <= millis <= MAX_MILLIS:
                 self.stamps[partition] = millis
+
+    def _count_skipped(self) -> None:
+        found = Counter(self._skipping)
+        self.skipped.update(found)
+        self._skipping = ()
+        log.info(status.SKIPPED, topic=self.settings.topic, records=dict(found))
 
     def _count(self, letters: Iterable[tuple[Message, DataError]]) -> None:
         reasons = Counter(error.reason for _, error in letters)

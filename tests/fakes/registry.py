@@ -19,6 +19,8 @@ class FakeRegistry:
     status: int | None = None
     requests: list[str] = field(default_factory=list)
     authorizations: list[str | None] = field(default_factory=list)
+    given: dict[int, str] = field(default_factory=dict)
+    """Schemas under ids that were given elsewhere."""
     _schemas: list[dict[str, Any]] = field(default_factory=list)
     _subjects: dict[str, list[int]] = field(default_factory=dict)
 
@@ -54,6 +56,8 @@ class FakeRegistry:
             case ["subjects"]:
                 return 200, list(self._subjects)
             case ["schemas", "ids", number]:
+                if int(number) in self.given:
+                    return 200, {"schema": self.given[int(number)]}
                 index = int(number) - 1
                 if 0 <= index < len(self._schemas):
                     return 200, self._schemas[index]

@@ -12,8 +12,9 @@ import fastavro
 import pytest
 
 from ingest_plugin.bind.compile import Binder
-from ingest_plugin.decode.avro import AvroDecoder
-from ingest_plugin.decode.avro_schema import Unmappable, compile_schema
+from ingest_plugin.decode.avro_schema import compile_schema
+from ingest_plugin.decode.formats import Unmappable
+from ingest_plugin.decode.registered import SchemaIdDecoder
 from ingest_plugin.decode.registry import SchemaRegistry
 from ingest_plugin.decode.values import ErrorKind
 from ingest_plugin.settings import RegistrySettings
@@ -55,7 +56,9 @@ def types_of(schema: Any) -> dict[str, Any]:
 def bound(registry: FakeRegistry, schema: Any, *values: Any) -> list[dict[str, Any]]:
     """The values written, decoded and bound to the table that the schema makes."""
     schema_id = registry.register("s", schema)
-    decoded = AvroDecoder(client(registry)).decode([message(framed(schema_id, schema, v)) for v in values])
+    decoded = SchemaIdDecoder(client(registry)).decode(
+        [message(framed(schema_id, schema, v)) for v in values]
+    )
     assert decoded.errors == {}
     (group,) = decoded.groups
     assert group.struct is not None
@@ -175,7 +178,7 @@ def test_ingest_case_19_negative_and_microsecond_timestamps(registry: FakeRegist
     schema = record([{"name": "t", "type": logical("long", "timestamp-micros")}])
     raw = record([{"name": "t", "type": "long"}])
     schema_id = registry.register("s", schema)
-    decoded = AvroDecoder(client(registry)).decode([message(framed(schema_id, raw, {"t": -1}))])
+    decoded = SchemaIdDecoder(client(registry)).decode([message(framed(schema_id, raw, {"t": -1}))])
     assert decoded.groups[0].rows == [{"t": -1}]
 
 
@@ -186,7 +189,7 @@ def test_ingest_case_23_decimal_precision_64_is_clamped_and_values_are_checked(
     assert types_of(schema) == {"d": "decimal(38, 2)"}
     schema_id = registry.register("s", schema)
     fits, too_big = decimal.Decimal(10**35), decimal.Decimal(10**40)
-    decoded = AvroDecoder(client(registry)).decode(
+    decoded = SchemaIdDecoder(client(registry)).decode(
         [message(framed(schema_id, schema, {"d": value})) for value in (fits, too_big)]
     )
     (group,) = decoded.groups
@@ -259,12 +262,12 @@ def test_what_only_can_be_null_gets_no_column(registry: FakeRegistry) -> None:
         [
             {"name": "n", "type": "null"},
             {"name": "empty", "type": record([], name="E")},
-            {"name": "list", "type": {"type": "array", "items": "null"}},
+            {"name": "map", "type": {"type": "map", "values": "null"}},
             {"name": "v", "type": "int"},
         ]
     )
     assert types_of(schema) == {"v": "int"}
-    (row,) = bound(registry, schema, {"n": None, "empty": {}, "list": [None], "v": 4})
+    (row,) = bound(registry, schema, {"n": None, "empty": {}, "map": {"k": None}, "v": 4})
     assert row == {"v": 4}
 
 
@@ -280,8 +283,9 @@ def test_a_map_with_other_keys_and_a_value_that_is_no_record(registry: FakeRegis
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        (record([{"name": "next", "type": ["null", "R"]}, {"name": "v", "type": "int"}]), "recursive"),
-        (record([{"name": "a", "type": {"type": "array", "items": "R"}}]), "recursive"),
+        (record([{"name": "a", "type": {"type": "array", "items": "null"}}]), "take no bytes"),
+        (record([{"name": "a", "type": {"type": "array", "items": record([], name="E")}}]), "take no bytes"),
+        (record([{"name": "a", "type": record([], name="R")}]), "defined again inside itself"),
         (record([{"name": "a", "type": "Unknown"}]), "unknown type"),
         (record([{"name": "a", "type": {"type": "fixed", "name": "F"}}]), "no positive size"),
         (record([{"name": "a", "type": 5}]), "not an Avro schema"),
@@ -298,7 +302,7 @@ def test_data_errors_are_values(registry: FakeRegistry) -> None:
     schema = record([{"name": "a", "type": "string"}])
     schema_id = registry.register("s", schema)
     good = framed(schema_id, schema, {"a": "hello"})
-    recursive = registry.register("r", record([{"name": "n", "type": ["null", "R"]}]))
+    nothing = registry.register("r", record([]))
     other = registry.register("p", 'syntax = "proto3";', kind="PROTOBUF")
     bad = [
         None,
@@ -311,8 +315,8 @@ def test_data_errors_are_values(registry: FakeRegistry) -> None:
         b"\0" + (999).to_bytes(4, "big") + good[5:],
         good[:5] + b"\x02\xff",
     ]
-    odd = [b"\0" + number.to_bytes(4, "big") + b"\0" for number in (recursive, other)]
-    decoded = AvroDecoder(client(registry)).decode(
+    odd = [b"\0" + number.to_bytes(4, "big") + b"\0" for number in (nothing, other)]
+    decoded = SchemaIdDecoder(client(registry)).decode(
         [message(value, offset) for offset, value in enumerate([good, *bad, *odd, good])]
     )
     assert [group.positions for group in decoded.groups] == [[0, len(bad) + len(odd) + 1]]
@@ -326,10 +330,13 @@ def test_data_errors_are_values(registry: FakeRegistry) -> None:
 def test_one_group_a_schema_in_order_of_appearance(registry: FakeRegistry) -> None:
     first, second = record([{"name": "a", "type": "int"}]), record([{"name": "b", "type": "string"}])
     one, two = registry.register("s", first), registry.register("s", second)
-    decoder = AvroDecoder(client(registry))
+    decoder = SchemaIdDecoder(client(registry))
     values = [framed(two, second, {"b": "x"}), framed(one, first, {"a": 1}), framed(two, second, {"b": "y"})]
     decoded = decoder.decode([message(value) for value in values])
-    assert [(group.schema_key, group.positions) for group in decoded.groups] == [(two, [0, 2]), (one, [1])]
+    assert [(group.schema_key, group.positions) for group in decoded.groups] == [
+        ((two, 0), [0, 2]),
+        ((one, 0), [1]),
+    ]
     decoder.decode([message(value) for value in values])
     assert len(registry.requests) == 2
 
@@ -350,12 +357,12 @@ def test_references_are_followed_in_order(registry: FakeRegistry) -> None:
     )
     whole["fields"].append({"name": "l", "type": ["null", "x.Leaf"]})
     value = framed(schema_id, whole, {"m": {"leaf": {"v": 1}}, "l": {"v": 2}})
-    decoded = AvroDecoder(client(registry)).decode([message(value)])
+    decoded = SchemaIdDecoder(client(registry)).decode([message(value)])
     assert decoded.groups[0].rows == [{"m": {"leaf": {"v": 1}}, "l": {"v": 2}}]
 
 
 def test_a_registry_in_trouble_blames_no_record(registry: FakeRegistry) -> None:
-    decoder = AvroDecoder(client(registry))
+    decoder = SchemaIdDecoder(client(registry))
     registry.status = 503
     with pytest.raises(Unavailable, match="HTTP 503"):
         decoder.decode([message(b"\0\0\0\0\1x")])
@@ -398,9 +405,13 @@ def test_times_outside_a_day_are_data_errors(registry: FakeRegistry) -> None:
             body = io.BytesIO()
             fastavro.schemaless_writer(body, fastavro.parse_schema(plain), {"at": value})
             bodies.append(message(b"\0" + schema_id.to_bytes(4, "big") + body.getvalue()))
-        decoded = AvroDecoder(client(registry)).decode(bodies)
-        assert decoded.groups[0].positions == [0, 1]
-        assert sorted(decoded.errors) == [2, 3]
+        (group,) = SchemaIdDecoder(client(registry)).decode(bodies).groups
+        assert group.struct is not None
+        struct = {"type": "struct", "fields": [{**group.struct["fields"][0], "id": 1}]}
+        result = Binder(struct, trusted=True, reserved=frozenset()).bind(group.rows)
+        assert list(result.kept) == [0, 1]
+        assert sorted(result.errors) == [2, 3]
+        assert f"{day * (1000 if kind['type'] == 'int' else 1)} microseconds are no time" in result.errors[2]
 
 
 @pytest.mark.parametrize(
@@ -415,7 +426,9 @@ def test_times_outside_a_day_are_data_errors(registry: FakeRegistry) -> None:
 )
 def test_a_document_that_is_no_schema_is_a_data_error(registry: FakeRegistry, schema: Any) -> None:
     schema_id = registry.register("s", schema)
-    decoded = AvroDecoder(client(registry)).decode([message(b"\0" + schema_id.to_bytes(4, "big") + b"\2")])
+    decoded = SchemaIdDecoder(client(registry)).decode(
+        [message(b"\0" + schema_id.to_bytes(4, "big") + b"\2")]
+    )
     assert decoded.errors[0].reason.startswith(f"schema {schema_id} cannot become a table: ")
 
 

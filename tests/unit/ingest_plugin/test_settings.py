@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from ingest_plugin.keys import ConfigError
-from ingest_plugin.settings import Tolerance, ValueFormat, load
+from ingest_plugin.settings import load
+from ingest_plugin.topic_settings import Tolerance, ValueFormat
 from table_format.ident import TableIdent
 
 BASE = """
@@ -93,7 +94,15 @@ def test_keys_with_the_prefix_are_the_same_keys() -> None:
             '[topics.t]\nnamespace = "n"\n"automq.table.topic.partition.bi" = "x"',
             "did you mean 'partition.by'?",
         ),
-        ('[topics.t]\nnamespace = "n"\n"transform.value.type" = "flatten_debezium"', "not offered"),
+        (
+            '[topics.t]\nnamespace = "n"\n"transform.value.type" = "flatten_debezium"',
+            "flatten_debezium needs values with fields",
+        ),
+        ('[topics.t]\nnamespace = "n"\n"transform.value.type" = "unnest"', "'transform.value.type'"),
+        ('[topics.t]\nnamespace = "n"\n"convert.key.type" = "by_schema_id"', "needs a section [registry]"),
+        ('[topics.t]\nnamespace = "n"\n"fields.cast" = { a = "date from bytes" }', "is made from days"),
+        ('[topics.t]\nnamespace = "n"\n"fields.cast" = { a = "dates" }', "column 'a'"),
+        ('[topics.t]\nnamespace = "n"\n"fields.include" = "a"\n"fields.exclude" = ["b"]', "not both"),
         ('[topics.t]\nnamespace = "n"\n"expire.snapshot.enabled" = true', "icebergSnapshotManagement"),
         ('[topics.t]\nnamespace = "n"\n"commit.interval.ms" = 99', "'commit.interval.ms'"),
         ('[topics.t]\nnamespace = "n"\n"commit.interval.ms" = 900001', "'commit.interval.ms'"),
