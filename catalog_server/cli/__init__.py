@@ -28,6 +28,8 @@ COMMANDS = (
     ("policy", "policies", "policies"),
     ("maintenance", "maintenance", "maintenance"),
     ("db", "database", "database"),
+    ("backup", "database", "backup"),
+    ("restore", "database", "restore"),
     ("openapi", "openapi", "openapi"),
     ("api-process", "serve", "api_process"),
 )

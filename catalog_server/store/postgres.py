@@ -55,7 +55,7 @@ class PostgresDatabase:
         """`url` is what asyncpg takes, password and all; `label` is the same for people, without secrets."""
         self.label = label
         self._settings = settings
-        self._connect_options = _connect_options(url, settings)
+        self._connect_options = connect_options(url, settings)
         self._engine: AsyncEngine | None = None
         self._hot: asyncpg.Pool | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -358,7 +358,9 @@ class PostgresDatabase:
             raise StartError(f"database {self.label} is encoded in {encoding}: make one with ENCODING 'UTF8'")
 
 
-def _connect_options(url: str, settings: DatabaseSettings) -> dict[str, Any]:
+def connect_options(url: str, settings: DatabaseSettings) -> dict[str, Any]:
+    """What asyncpg is told for each connection."""
+
     def milliseconds(seconds: float) -> str:
         return str(max(1, round(seconds * 1000)))
 
