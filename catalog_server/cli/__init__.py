@@ -30,6 +30,7 @@ COMMANDS = (
     ("db", "database", "database"),
     ("backup", "database", "backup"),
     ("restore", "database", "restore"),
+    ("verify", "verify", "verify"),
     ("openapi", "openapi", "openapi"),
     ("api-process", "serve", "api_process"),
 )

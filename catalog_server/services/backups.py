@@ -80,6 +80,17 @@ async def move(source: Settings, target: Settings) -> Counts:
         return await _fill(target, file)
 
 
+async def require_this_revision(settings: Settings) -> None:
+    """Make sure that opening the database will not change it.
+
+    Raises:
+        StartError: it is not there, or of another revision.
+    """
+    found = await look(settings)
+    if found.revision != REVISION:
+        raise StartError(_other_revision(settings, found))
+
+
 async def problems(settings: Settings) -> list[str]:
     """What is wrong with the database itself, in sentences; its tables' files are not looked at.
 
@@ -117,9 +128,7 @@ def _damage(connection: Connection) -> list[str]:
 @asynccontextmanager
 async def _of_this_revision(settings: Settings) -> AsyncIterator[Database]:
     """The database, open; never changed for it."""
-    found = await look(settings)
-    if found.revision != REVISION:
-        raise StartError(_other_revision(settings, found))
+    await require_this_revision(settings)
     database = choose(settings)
     await database.start()
     try:

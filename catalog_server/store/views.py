@@ -86,6 +86,12 @@ def in_namespace(
     return [_view(row) for row in connection.execute(query)]
 
 
+def in_bucket(connection: Connection, bucket: str) -> list[ViewRow]:
+    """All views of a bucket, by namespace and name."""
+    query = _joined().where(buckets.c.name == bucket).order_by(namespaces.c.key, views.c.name)
+    return [_view(row) for row in connection.execute(query)]
+
+
 def create(connection: Connection, bucket_id: int, birth: ViewBirth, now_ms: int) -> ViewRow:
     """Insert a view.
 

@@ -36,7 +36,7 @@ def new_location(metadata: AnyMetadata, previous_location: str | None, ids: Ids)
     """
     folder = metadata.properties.get(METADATA_PATH) or join(metadata.location, "metadata")
     gzipped = metadata.properties.get(COMPRESSION, "").lower() == "gzip"
-    version = 0 if previous_location is None else _version(previous_location) + 1
+    version = 0 if previous_location is None else version_of(previous_location) + 1
     return join(folder, f"{version:05d}-{ids.uuid()}{'.gz' if gzipped else ''}.metadata.json")
 
 
@@ -45,7 +45,8 @@ def names_metadata(path: str) -> bool:
     return path.endswith(_NAMES)
 
 
-def _version(location: str) -> int:
+def version_of(location: str) -> int:
+    """The version number in a metadata file's name; -1 when it has none."""
     match = _VERSION.fullmatch(location.rpartition("/")[2])
     return int(match[1]) if match else -1
 

@@ -149,3 +149,28 @@ def test_a_damaged_database_is_told(tmp_path: Path) -> None:
     done = run_frazil("db", "check", "--json", env=env)
     assert done.returncode == 1
     assert json.loads(done.stdout)["problems"] == ["table tags is missing"]
+
+
+def test_verify_names_what_a_restored_catalog_lacks_and_does_not_know(tmp_path: Path) -> None:
+    old, file = {"FRAZIL_DATABASE__URL": f"sqlite:///{tmp_path}/old.db"}, tmp_path / "backup.db"
+    new = {"FRAZIL_DATABASE__URL": f"sqlite:///{tmp_path}/new.db"}
+    with serving(tmp_path, env=old) as server:
+        table = table_of(server)
+        append(table, 1)
+        succeed("backup", str(file), env=old)
+        append(table, 2)
+        deep = json.loads(succeed("verify", "--deep", "--json", env=old))
+        assert deep == {"looked": 1, "found": []}
+        known, newer = table.metadata.metadata_log[-1].metadata_file, table.metadata_location
+    succeed("restore", str(file), env=new)
+    (found,) = json.loads(succeed("verify", "--deep", "--json", env=new))["found"]
+    assert (found["bucket"], found["name"], found["problems"]) == ("default", "db.t", [])
+    assert [note.startswith(f"{newer} continues from {known}") for note in found["warnings"]] == [True]
+    data = next(task.file.file_path for task in table.scan().plan_files()).removeprefix("file://")
+    Path(data).unlink()
+    lost = run_frazil("verify", "--deep", "--table", "db.t", env=old)
+    assert lost.returncode == 1
+    assert f"table default/db.t: data file: no such file: file://{data}\n" in lost.stdout
+    assert run_frazil("verify", env=old).returncode == 0
+    unknown = run_frazil("verify", "--table", "db.typo", env=old)
+    assert (unknown.returncode, "has no table db.typo" in unknown.stderr) == (1, True)
