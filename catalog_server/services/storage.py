@@ -83,6 +83,7 @@ class Storage:
             Unsupported: there is no object store for the location.
         """
         refuse_secrets(storage)
+        self._check_endpoints(storage, credentials)
         if scheme(canonical(location)) in SCHEMES:
             check_plain(location, storage)
             read_settings(location, self.properties(storage, credentials))
@@ -173,6 +174,18 @@ class Storage:
             return probe(self.open(location, storage, credentials), location, self.ids)
 
         return await asyncio.get_running_loop().run_in_executor(self.threads, work)
+
+    def _check_endpoints(self, storage: Mapping[str, str], credentials: str | None) -> None:
+        """Refuse an endpoint that the credentials would overrule: their keys go to their own and nowhere else."""
+        if credentials is None:
+            return
+        theirs = check_endpoint(self._named(credentials).get(ENDPOINT), ENDPOINT)
+        own = check_endpoint(storage.get(ENDPOINT), ENDPOINT)
+        if own is not None and theirs is not None and own != theirs:
+            raise Invalid(
+                f"credentials {credentials!r} are for the endpoint {theirs} only (setting "
+                f"storage.credentials.{credentials}), not for {own}: leave {ENDPOINT} out, or name other credentials"
+            )
 
     def _named(self, credentials: str) -> Mapping[str, str]:
         known = self.installation.credentials

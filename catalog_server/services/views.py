@@ -172,7 +172,9 @@ class ViewService:
         Raises:
             NoSuchView: there is none.
         """
-        await self._database.write(_drop, bucket, ident)
+        gone = await self._database.write(_drop, bucket, ident)
+        # All that it takes to have it back: `register` with this file.
+        _log.info("view_dropped", bucket=bucket, view=str(ident), metadata_location=gone.metadata_location)
 
     async def register(
         self, principal: Principal, bucket: str, ident: TableIdent, metadata_location: str
@@ -364,5 +366,5 @@ def _rename(
     rows.rename(connection, buckets.require(connection, bucket).id, source, destination, now_ms)
 
 
-def _drop(connection: Connection, bucket: str, ident: TableIdent) -> None:
-    rows.drop(connection, buckets.require(connection, bucket).id, ident)
+def _drop(connection: Connection, bucket: str, ident: TableIdent) -> ViewRow:
+    return rows.drop(connection, buckets.require(connection, bucket).id, ident)

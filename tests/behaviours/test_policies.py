@@ -1,6 +1,7 @@
 """Policies: set at three levels, in force for a table with their sources, versions, and who changed what."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -208,6 +209,28 @@ async def test_a_table_of_the_same_name_inherits_nothing(platform: Platform, tab
     await create(platform, T)
     assert (await effective(platform, COMPACTION)).settings["minInputFiles"] == 5
     await platform.tables.rename(ANONYMOUS, "default", T, TableIdent.of("ns", "u"))
+
+
+async def test_a_registration_over_a_table_keeps_what_hangs_on_the_table(
+    platform: Platform, table: TableHandle
+) -> None:
+    """Another table's metadata, handed over or dropped: the policies and tags of that one do not come along."""
+    other = TableIdent.of("ns", "u")
+    row = await platform.tables.row(ANONYMOUS, "default", T)
+    await put(platform, TABLE, COMPACTION, minInputFiles=9)
+    await platform.tags.put(ANONYMOUS, row.resource_id, {"of": "t"})
+    for dropped in (False, True):
+        made = await create(platform, other)
+        theirs = await platform.tables.row(ANONYMOUS, "default", other)
+        await put(platform, replace(TABLE, table="u"), COMPACTION, minInputFiles=3)
+        await platform.tags.put(ANONYMOUS, theirs.resource_id, {"of": "u"})
+        leave = platform.tables.drop if dropped else platform.tables.unregister
+        await leave(ANONYMOUS, "default", other)
+        await platform.tables.register(ANONYMOUS, "default", T, str(made.metadata_location), overwrite=True)
+        now = await platform.tables.row(ANONYMOUS, "default", T)
+        assert (now.table_uuid, now.resource_id) == (made.metadata.uuid, row.resource_id)
+        assert (await effective(platform, COMPACTION)).settings["minInputFiles"] == 9
+        assert (await platform.tags.get(ANONYMOUS, now.resource_id)).tags == {"of": "t"}
 
 
 async def test_R13_a_renamed_table_takes_its_own_policy_and_the_new_namespaces(

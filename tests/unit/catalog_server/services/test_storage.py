@@ -15,6 +15,7 @@ from table_format.io.local import LocalObjectStore
 
 KEYS = {"s3.access-key-id": "main-key", "s3.secret-access-key": "main-secret"}
 OTHER = {"s3.access-key-id": "other-key", "s3.secret-access-key": "other-secret"}
+BOUND = {**OTHER, "s3.endpoint": "http://bound:9000"}
 MAIN = {"s3.endpoint": "http://main:9000", "s3.region": "r1", **KEYS}
 
 
@@ -40,7 +41,9 @@ def make() -> Iterator[Callable[..., Storage]]:
         def storage(*held: BucketStorage, properties: dict[str, str] = MAIN) -> Storage:
             return Storage(
                 database=Buckets(*held),  # type: ignore[arg-type]
-                installation=Installation(properties=properties, credentials={"second": OTHER}),
+                installation=Installation(
+                    properties=properties, credentials={"second": OTHER, "bound": BOUND}
+                ),
                 threads=threads,
                 ids=SystemIds(),
             )
@@ -77,6 +80,24 @@ def test_the_installations_keys_go_to_no_other_endpoint(make: Callable[..., Stor
     assert storage.properties_of("s3://c/t")["s3.secret-access-key"] == "main-secret"
     anonymous = storage.properties({"s3.endpoint": "http://open", "s3.anonymous": "true"}, None)
     assert anonymous == {"s3.endpoint": "http://open", "s3.anonymous": "true", "s3.region": "r1"}
+
+
+def test_keys_that_are_for_one_endpoint_go_to_no_other_and_a_bucket_that_names_another_is_refused(
+    make: Callable[..., Storage],
+) -> None:
+    storage = make(bucket("s3://b", "bound"), bucket("s3://old", "bound", endpoint="http://evil"))
+    for place in ("s3://b/t", "s3://old/t"):  # the second as it was stored before there was a check
+        assert storage.properties_of(place)["s3.endpoint"] == "http://bound:9000"
+    told = storage.for_clients("s3://b", {}, "bound")
+    assert told["s3.endpoint"] == "http://bound:9000"
+    for same in ({}, {"s3.endpoint": "http://bound:9000/"}):
+        storage.check("s3://new", same, "bound")
+    with pytest.raises(
+        Invalid, match=r"'bound' are for the endpoint http://bound:9000 only.*not for http://evil"
+    ):
+        storage.check("s3://new", {"s3.endpoint": "http://evil"}, "bound")
+    with pytest.raises(Invalid, match="no credentials 'bund'"):
+        storage.check("s3://new", {"s3.endpoint": "http://evil"}, "bund")
 
 
 @pytest.mark.parametrize("spelled", ["s3://b/x/t/f", "s3a://b/x/t/f", "s3n://b/x//t/f", "s3://b/x"])
