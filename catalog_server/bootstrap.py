@@ -28,6 +28,7 @@ from catalog_server.services.jobs import JobLimits, JobService
 from catalog_server.services.locations import check_text, three_slashes
 from catalog_server.services.metadata_files import MetadataFiles
 from catalog_server.services.namespaces import NamespaceService
+from catalog_server.services.noncurrent import NoncurrentService
 from catalog_server.services.plan_places import PlanPlaces
 from catalog_server.services.plan_pool import PlanPool, PoolLimits
 from catalog_server.services.plan_work import Planner
@@ -96,6 +97,7 @@ class Platform:
     turns: Turns
     policies: PolicyService
     jobs: JobService
+    noncurrent: NoncurrentService
     job_figures: JobFigures
     idempotency: IdempotencyService
     reports: ReportService
@@ -179,7 +181,7 @@ class Platform:
             clock=self.clock,
             ids=self.ids,
             settings=JobSettings(allow_unsafe=self.settings.maintenance.allow_unsafe),
-            unreferenced=DatabaseUnreferencedLog(self.database),
+            unreferenced=DatabaseUnreferencedLog(self.database, self.clock),
             stores=self.stores,
             database=self.database,
             policies=self.policies,
@@ -284,6 +286,7 @@ def build(
         turns=turns,
         policies=policies,
         jobs=JobService(database, clock, policies, _job_limits(settings)),
+        noncurrent=NoncurrentService(database, clock, policies),
         job_figures=JobFigures(database, clock),
         idempotency=IdempotencyService(database, clock, lifetime_ms=limits.idempotency_minutes * _MINUTE_MS),
         reports=ReportService(database, tables, clock, _report_limits(settings)),

@@ -163,6 +163,14 @@ class UnreferencedLog(Protocol):
         """Remove files that were deleted, or are referenced after all."""
         ...
 
+    def held(self, table_uuid: str, paths: Sequence[str]) -> Collection[str]:
+        """Those of the paths that somebody holds back from deletion."""
+        ...
+
+    def claim(self, table_uuid: str, paths: Sequence[str]) -> Sequence[str]:
+        """Those of the paths that are not held, for deletion at once; from here on they cannot be held any more."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DroppedNeighbour:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from catalog_server.cli import plans, watch
+from catalog_server.cli import noncurrent, plans, watch
 from catalog_server.cli.client import (
     DEFAULT_URL,
     NAMESPACES,
@@ -41,6 +41,7 @@ maintenance = typer.Typer(
     no_args_is_help=True,
     help="Table maintenance runs by itself as the policies say; these commands plan, force and show runs.",
 )
+noncurrent.add_to(maintenance)
 _STATES = ("queued", "running", "done", "failed", "cancelled")
 _ORIGINS = ("api", "commit", "maintenance", "drop", "plan")
 _AGE = re.compile(r"(\d{1,9})([smhdw])")

@@ -1,7 +1,7 @@
 """The surroundings of one run of one job. Sync, usable from any thread but the event loop's."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -34,6 +34,7 @@ class DatabaseUnreferencedLog:
     """`UnreferencedLog` in the database."""
 
     database: Database
+    clock: Clock
 
     def known(self, table_uuid: str) -> Mapping[str, int]:
         """First-seen milliseconds by path."""
@@ -42,12 +43,20 @@ class DatabaseUnreferencedLog:
     def mark(self, table_uuid: str, files: Sequence[Unreferenced]) -> None:
         """Add files; one that is known keeps its first_seen_ms."""
         self.database.write_now(
-            unreferenced.mark, table_uuid, {file.path: file.first_seen_ms for file in files}
+            unreferenced.mark, table_uuid, [(file.path, file.size, file.first_seen_ms) for file in files]
         )
 
     def forget(self, table_uuid: str, paths: Sequence[str]) -> None:
         """Remove files that were deleted, or are referenced after all."""
         self.database.write_now(unreferenced.forget, table_uuid, list(paths))
+
+    def held(self, table_uuid: str, paths: Sequence[str]) -> Collection[str]:
+        """Those of the paths that somebody holds back from deletion."""
+        return self.database.read_now(unreferenced.held, table_uuid, list(paths), self.clock.now_ms())
+
+    def claim(self, table_uuid: str, paths: Sequence[str]) -> Sequence[str]:
+        """Those of the paths that are not held; from here on they cannot be held any more."""
+        return self.database.write_now(unreferenced.claim, table_uuid, list(paths), self.clock.now_ms())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

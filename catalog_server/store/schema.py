@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect
 
-REVISION = "0009_dropped_tables"
+REVISION = "0010_held_files"
 
 METADATA = MetaData(
     naming_convention={
@@ -368,6 +368,21 @@ unreferenced_objects = Table(
     Column("table_uuid", TEXT, primary_key=True),
     Column("path", TEXT, primary_key=True),
     Column("first_seen_ms", BigInteger, nullable=False),
+    Column("size", BigInteger, nullable=True),
+    # Its deletion has begun, so that it can not be held any more.
+    Column("deleting", Boolean, nullable=False, server_default=false()),
+)
+
+# Not tied to the rows above: a file that is noted anew is held all the same, also after a drop and restore.
+held_files = Table(
+    "held_files",
+    METADATA,
+    Column("table_uuid", TEXT, primary_key=True),
+    Column("path", TEXT, primary_key=True),
+    Column("until_ms", BigInteger, nullable=True),  # null: until it is released
+    Column("held_at_ms", BigInteger, nullable=False),
+    Column("held_by", TEXT, nullable=False),
+    Column("version", BigInteger, nullable=False),
 )
 
 # Not tied to the table's row: the table may go, and its plans then answer that it is gone until they expire.

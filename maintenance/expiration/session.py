@@ -119,7 +119,8 @@ def delete(ctx: JobContext, expired: Expired) -> Cleanup:
 
     def check(batch: Sequence[str]) -> Sequence[str]:
         neighbours.cover()
-        return expired.reach.unreferenced(batch)
+        held = ctx.unreferenced.held(str(metadata.uuid), batch)
+        return [path for path in expired.reach.unreferenced(batch) if path not in held]
 
     try:
         done = delete_in_batches(ctx, ctx.store_for(metadata.location), own, check)

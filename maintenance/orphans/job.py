@@ -116,12 +116,14 @@ def _gather(ctx: JobContext, job: Job, before: LoadedTable) -> _Gathered | Repor
         neighbours.cover()
     except UnknownNeighbour as error:
         return skipped(error.message)
+    known = ctx.unreferenced.known(job.table_uuid)
     evidence = Evidence(
         location=location,
         listing=listing,
         references=reach.references,
         must_be_listed=must | {before.metadata_location} if _still_logged(before, after) else must,
-        known=ctx.unreferenced.known(job.table_uuid),
+        known=known,
+        held=ctx.unreferenced.held(job.table_uuid, list(known)),
     )
     return _Gathered(evidence=evidence, reach=reach, neighbours=neighbours, store=store)
 
@@ -155,6 +157,7 @@ def _figures(planned: OrphanPlan) -> dict[str, Figure]:
         "filesMarked": len(planned.mark),
         "filesForgotten": len(planned.forget),
         "filesWaiting": planned.waiting,
+        "filesHeld": planned.held,
         "filesTooYoung": planned.too_young,
         "filesToDelete": len(planned.delete),
         "bytesToDelete": planned.bytes_to_delete,
@@ -176,14 +179,18 @@ def _carry_out(
         ctx,
         gathered.store,
         list(sizes),
-        gathered.unreferenced,
+        # The log is asked last: what it lets go can not be held any more.
+        lambda batch: ctx.unreferenced.claim(job.table_uuid, gathered.unreferenced(batch)),
         lambda gone: ctx.unreferenced.forget(job.table_uuid, gone),
     )
-    ctx.unreferenced.forget(job.table_uuid, done.kept)
+    held = ctx.unreferenced.held(job.table_uuid, done.kept)
+    referenced = [path for path in done.kept if path not in held]
+    ctx.unreferenced.forget(job.table_uuid, referenced)
     figures = _figures(planned) | {
+        "filesHeld": planned.held + len(held),
         "filesDeleted": len(done.paths),
         "bytesDeleted": sum(sizes[path] for path in done.paths),
-        "filesReferencedAfterAll": len(done.kept),
+        "filesReferencedAfterAll": len(referenced),
         "deleteFailures": done.failures[:_TOLD_FAILURES],
     }
     return _report(planned, done, figures)
@@ -208,7 +215,7 @@ def _told(planned: OrphanPlan) -> str:
     return (
         f"{len(planned.mark)} of {counted(planned.listed, 'file')} newly marked as unreferenced, "
         f"{planned.waiting} marked and waiting, {planned.too_young} too young to tell"
-    )
+    ) + (f", {planned.held} held" if planned.held else "")
 
 
 def _again(ctx: JobContext, planned: OrphanPlan, policy: UnreferencedPolicy) -> int | None:

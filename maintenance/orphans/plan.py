@@ -3,7 +3,7 @@
 Pure: a listing, the references read after it, what was known before, policy and time in; paths out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,6 +33,8 @@ class OrphanPlan:
     listed: int
     next_due_ms: int | None
     """When the next file will be due, if nothing else changes."""
+    held: int = 0
+    """Marked for long enough, but somebody holds them back."""
 
     @property
     def bytes_to_delete(self) -> int:
@@ -46,6 +48,7 @@ class OrphanPlan:
             "forget": list(self.forget),
             "delete": [[info.path, info.size] for info in self.delete],
             "waiting": self.waiting,
+            "held": self.held,
             "too-young": self.too_young,
             "listed": self.listed,
         }
@@ -85,6 +88,8 @@ class Evidence:
     """Files that were referenced before the listing began and still are."""
     known: Mapping[str, int]
     """First-seen time of files marked earlier."""
+    held: Collection[str] = frozenset()
+    """Files that somebody holds back from deletion."""
 
 
 def plan(
@@ -110,14 +115,16 @@ def plan(
         )
     due_before = now_ms - wanted.noncurrent_ms
     marked = [info for info in old if info.path in evidence.known]
-    due = [info for info in marked if evidence.known[info.path] <= due_before]
+    ripe = [info for info in marked if evidence.known[info.path] <= due_before]
+    due = [info for info in ripe if info.path not in evidence.held]
     new = [info for info in old if info.path not in evidence.known]
     still = {info.path for info in old}
     return OrphanPlan(
         mark=tuple(Unreferenced(path=info.path, size=info.size, first_seen_ms=now_ms) for info in new),
         forget=tuple(sorted(path for path in evidence.known if path not in still)),
         delete=tuple(due),
-        waiting=len(marked) - len(due),
+        waiting=len(marked) - len(ripe),
+        held=len(ripe) - len(due),
         too_young=len(unreferenced) - len(old),
         listed=len(evidence.listing),
         next_due_ms=_next_due(evidence, unreferenced, new, wanted, now_ms),

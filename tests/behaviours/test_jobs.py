@@ -206,7 +206,7 @@ async def test_jobs_fall_due_by_their_policys_interval(
     await platform.policies.put(ANONYMOUS, scope, "icebergSnapshotManagement", {"status": "disabled"})
     assert await due() == ["icebergCompaction"]
     clock.advance(24 * 3600)
-    assert await due() == ["icebergCompaction", "icebergUnreferencedFileRemoval"]
+    assert await due() == ["icebergCompaction", "icebergManifests", "icebergUnreferencedFileRemoval"]
 
 
 async def test_the_catalog_of_a_job_goes_through_the_same_door(

@@ -1,6 +1,6 @@
 """Maintenance ports in memory: a job queue with leases, a job's context, the log of unreferenced files."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from maintenance.policies import COMPACTION, MANIFESTS, RECORDS, SNAPSHOTS, UNREFERENCED, Policy, effective
@@ -154,6 +154,8 @@ class FakeUnreferencedLog:
 
     def __init__(self) -> None:
         self.seen: dict[str, dict[str, int]] = {}
+        self.holds: set[str] = set()
+        self.before_claim: Callable[[], object] | None = None
 
     def known(self, table_uuid: str) -> Mapping[str, int]:
         return dict(self.seen.get(table_uuid, {}))
@@ -165,6 +167,14 @@ class FakeUnreferencedLog:
     def forget(self, table_uuid: str, paths: Sequence[str]) -> None:
         for path in paths:
             self.seen.get(table_uuid, {}).pop(path, None)
+
+    def held(self, table_uuid: str, paths: Sequence[str]) -> Collection[str]:
+        return self.holds.intersection(paths)
+
+    def claim(self, table_uuid: str, paths: Sequence[str]) -> Sequence[str]:
+        if self.before_claim is not None:
+            self.before_claim()
+        return [path for path in paths if path not in self.holds]
 
 
 _POLICY_TYPES = {

@@ -21,7 +21,9 @@ from catalog_server.store.policies import PolicyKey
 from catalog_server.store.tables import Birth, TableRow
 from table_format.errors import (
     AlreadyExists,
+    JobInTheWay,
     NamespaceNotEmpty,
+    NoSuchFile,
     NoSuchNamespace,
     NoSuchTable,
     NotFound,
@@ -290,10 +292,64 @@ def test_idempotency_rows_are_per_bucket_and_principal_and_expire(connection: Co
 
 
 def test_unreferenced_files_keep_their_first_time(connection: Connection) -> None:
-    unreferenced.mark(connection, "u", {"a": 1, "b": 2})
-    unreferenced.mark(connection, "u", {"a": 9, "c": 3})
-    unreferenced.mark(connection, "v", {"a": 7})
+    unreferenced.mark(connection, "u", [("a", 10, 1), ("b", 20, 2)])
+    unreferenced.mark(connection, "u", [("a", 11, 9), ("c", 30, 3)])
+    unreferenced.mark(connection, "v", [("a", 40, 7)])
     assert unreferenced.known(connection, "u") == {"a": 1, "b": 2, "c": 3}
     unreferenced.forget(connection, "u", ["a", "zzz", *(f"x{number}" for number in range(1200))])
     assert unreferenced.known(connection, "u") == {"b": 2, "c": 3}
     assert unreferenced.known(connection, "v") == {"a": 7}
+
+
+def test_a_file_is_either_being_deleted_or_held(connection: Connection) -> None:
+    unreferenced.mark(connection, "u", [("a", 10, 1), ("b", 20, 2), ("c", 30, 3)])
+    wanted = unreferenced.Hold(until_ms=None, held_at_ms=50, held_by="me", version=50)
+    assert unreferenced.hold(connection, "u", "a", wanted, 0) == unreferenced.NoncurrentRow(
+        path="a", size=10, noted_at_ms=1, deleting=False, hold=wanted
+    )
+    assert unreferenced.claim(connection, "u", ["c", "a", "b"], 60) == ["c", "b"]
+    with pytest.raises(JobInTheWay, match="b is being deleted: it can not be held any more"):
+        unreferenced.hold(connection, "u", "b", wanted, None)
+    assert unreferenced.find(connection, "u", "b").deleting
+    unreferenced.release(connection, "u", "a", None)
+    assert unreferenced.claim(connection, "u", ["a"], 60) == ["a"]
+
+
+def test_a_hold_ends_at_its_moment_and_its_version_never_repeats(connection: Connection) -> None:
+    unreferenced.mark(connection, "u", [("a", 10, 1)])
+    wanted = unreferenced.Hold(until_ms=100, held_at_ms=50, held_by="me", version=50)
+    unreferenced.hold(connection, "u", "a", wanted, None)
+    assert unreferenced.held(connection, "u", ["a", "b"], 99) == {"a"}
+    assert unreferenced.held(connection, "u", ["a"], 100) == set()
+    assert unreferenced.held(connection, "v", ["a"], 99) == set()
+    again = unreferenced.hold(connection, "u", "a", wanted, 50)
+    assert again.hold is not None
+    assert again.hold.version == 51
+    for known in (0, 50):
+        with pytest.raises(VersionConflict, match="it is at version 51, not"):
+            unreferenced.hold(connection, "u", "a", wanted, known)
+        with pytest.raises(VersionConflict):
+            unreferenced.release(connection, "u", "a", known)
+    unreferenced.release(connection, "u", "a", 51)
+    with pytest.raises(NoSuchFile, match="a is not held"):
+        unreferenced.release(connection, "u", "a", None)
+
+
+def test_what_is_held_stays_held_when_it_is_forgotten_and_is_listed(connection: Connection) -> None:
+    unreferenced.mark(connection, "u", [(name, 10, 1) for name in ("a", "b", "d")])
+    wanted = unreferenced.Hold(until_ms=None, held_at_ms=50, held_by="me", version=50)
+    unreferenced.hold(connection, "u", "b", wanted, None)
+    unreferenced.forget_all(connection, "u")
+    unreferenced.mark(connection, "u", [("a", 10, 1), ("c", 30, 9)])
+    rows = unreferenced.page(connection, "u", None, None, held_only=False)
+    assert [(row.path, row.noted_at_ms, row.hold is not None) for row in rows] == [
+        ("a", 1, False),
+        ("b", None, True),
+        ("c", 9, False),
+    ]
+    assert [row.path for row in unreferenced.page(connection, "u", "a", 1, held_only=False)] == ["b"]
+    assert [row.path for row in unreferenced.page(connection, "u", None, None, held_only=True)] == ["b"]
+    with pytest.raises(NoSuchFile):
+        unreferenced.hold(connection, "u", "zzz", wanted, None)
+    with pytest.raises(NoSuchFile):
+        unreferenced.find(connection, "v", "a")

@@ -11,6 +11,7 @@ from catalog_server.api.management import (
     dropped,
     jobs,
     namespaces,
+    noncurrent,
     policies,
     reports,
     resource_settings,
@@ -56,6 +57,7 @@ def describe_api() -> FastAPI:
         reports.router,
         policies.router,
         jobs.router,
+        noncurrent.router,
     ):
         app.include_router(router)
     install(app)

@@ -138,6 +138,44 @@ class Protection(Wire):
     protected: bool
 
 
+class HoldRequest(Wire):
+    """How long a noncurrent file is held back from deletion."""
+
+    until_ms: int | None = Field(
+        None, ge=0, le=2**53 - 1, description="Milliseconds since 1970; null: until it is released."
+    )
+
+
+class Hold(Wire):
+    """Why a file stays although nothing refers to it."""
+
+    until_ms: int | None = Field(description="Null: until it is released.")
+    held_at_ms: int
+    held_by: str
+
+
+class NoncurrentFile(Wire):
+    """A file below the table's places that no metadata refers to."""
+
+    path: str
+    size: int | None = Field(description="Bytes; null when it was noted before sizes were.")
+    noted_at_ms: int | None = Field(
+        description="Since when it is known to be unreferenced; null: it is held, and was not seen so since."
+    )
+    deleted_after_ms: int | None = Field(
+        description="A run after this moment deletes it; null: none does, by the policy or the hold in force."
+    )
+    deleting: bool = Field(description="Its deletion has begun: it cannot be held any more.")
+    hold: Hold | None
+
+
+class NoncurrentFiles(Wire):
+    """A page of noncurrent files, by path."""
+
+    files: list[NoncurrentFile]
+    next_page_token: str | None
+
+
 class DroppedTable(Wire):
     """A table that was dropped, and what will become of it."""
 

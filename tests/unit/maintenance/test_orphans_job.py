@@ -462,3 +462,38 @@ def test_the_report_says_that_shorter_ages_were_not_taken(lake):
         (note,) = report.figures["notes"]
         assert note.startswith("unreferencedSeconds is 1 (level 0), below the floor: 86398 used; ")
         assert report.figures["filesMarked"] == 0
+
+
+def test_a_held_file_is_not_deleted_and_keeps_its_time(lake):
+    held, other = stray(lake, "data/held.parquet"), stray(lake, "data/other.parquet")
+    ctx = context(lake)
+    lake.clock.advance(3 * DAY + 1)
+    remove(lake, ctx)
+    noted = ctx.unreferenced.known(lake.metadata.uuid)[held]
+    ctx.unreferenced.holds.add(held)
+    lake.clock.advance(10 * DAY + 1)
+    assert remove(lake, ctx, dry_run=True).figures["filesToDelete"] == 1
+    report = remove(lake, ctx)
+    assert (report.figures["filesDeleted"], report.figures["filesHeld"]) == (1, 1)
+    assert objects(lake).intersection([held, other]) == {held}
+    assert ctx.unreferenced.known(lake.metadata.uuid) == {held: noted}
+    again = remove(lake, ctx)
+    assert again.outcome is Outcome.NOTHING
+    assert again.reason.endswith(", 1 held")
+    ctx.unreferenced.holds.clear()
+    assert remove(lake, ctx).figures["filesDeleted"] == 1
+    assert held not in objects(lake)
+
+
+def test_a_file_that_is_held_while_the_run_is_about_to_delete_it_stays(lake):
+    path, other = stray(lake), stray(lake, "data/other.parquet")
+    ctx = context(lake)
+    lake.clock.advance(3 * DAY + 1)
+    remove(lake, ctx)
+    lake.clock.advance(10 * DAY + 1)
+    ctx.unreferenced.before_claim = lambda: ctx.unreferenced.holds.add(path)
+    report = remove(lake, ctx)
+    assert objects(lake).intersection([path, other]) == {path}
+    assert (report.figures["filesDeleted"], report.figures["filesHeld"]) == (1, 1)
+    assert report.figures["filesReferencedAfterAll"] == 0
+    assert path in ctx.unreferenced.known(lake.metadata.uuid)
