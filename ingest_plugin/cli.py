@@ -1,23 +1,23 @@
 """`frazil ingest run|validate`: builds the parts from the settings, and turns errors into lines and exit codes.
 
-0: done; 1: a topic stopped, or something is away; 2: the configuration is wrong.
+0: done; 1: a topic stopped, or something is away; 2: the configuration is wrong. Operators' commands: `operations`.
 """
 
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import orjson
 import typer
 
-from ingest_plugin import check, status
+from ingest_plugin import check, operations, status
+from ingest_plugin.arguments import Config, Json, fail, settings_of
 from ingest_plugin.assembly import build
 from ingest_plugin.keys import ConfigError
-from ingest_plugin.settings import IngestSettings, load
+from ingest_plugin.watch import watched
 from table_format.errors import TableFormatError
 
 app = typer.Typer(
@@ -25,16 +25,6 @@ app = typer.Typer(
     help="Kafka topics as Iceberg tables: read topics, write tables, each record exactly once.",
     no_args_is_help=True,
 )
-
-Config = Annotated[
-    Path,
-    typer.Option(
-        "--config",
-        "-c",
-        help="TOML file with the sections catalog, kafka, registry, defaults and topics.NAME.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
 
 
 @app.command()
@@ -49,16 +39,17 @@ def run(
     json: Json = False,
 ) -> None:
     """Ingest the configured topics until stopped (SIGTERM or Ctrl-C commits what has been read)."""
-    settings = _settings(config)
+    settings = settings_of(config)
     status.configure(json=json)
     with _stop_signals() as should_stop:
         try:
             worker = build(settings, should_stop=should_stop, exit_at_end=exit_at_end)
-            clean = worker.run()
+            with watched(settings.status.listen, worker.document):
+                clean = worker.run()
         except ConfigError as error:
-            _fail(str(error), 2)
+            fail(str(error), 2)
         except TableFormatError as error:
-            _fail(f"ingest stopped: {error}", 1)
+            fail(f"ingest stopped: {error}", 1)
     for topic, reason in worker.stopped.items():
         typer.echo(f"error: topic {topic}: {reason}", err=True)
     raise typer.Exit(0 if clean else 1)
@@ -67,7 +58,7 @@ def run(
 @app.command()
 def validate(config: Config, json: Json = False) -> None:
     """Check the configuration against brokers, registry and catalog, without writing anything."""
-    settings = _settings(config)
+    settings = settings_of(config)
     status.configure(json=json)
     findings = check.run(settings)
     if json:
@@ -78,16 +69,7 @@ def validate(config: Config, json: Json = False) -> None:
     raise typer.Exit(0 if all(finding.ok for finding in findings) else 1)
 
 
-def _settings(config: Path) -> IngestSettings:
-    try:
-        return load(config)
-    except ConfigError as error:
-        _fail(str(error), 2)
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    typer.echo(f"error: {message}", err=True)
-    raise typer.Exit(code)
+operations.attach(app)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from ingest_plugin import offsets, status
+from ingest_plugin import metrics, offsets, status
 from ingest_plugin.commit_state import Verdict, judge
 from ingest_plugin.kafka import Broker, TopicPartition
 from ingest_plugin.together import CommitTogether
@@ -75,7 +75,12 @@ class Coordinator:
                 why=verdict,
             )
             return False
+        letters = task.letters.count
         task.committed()
+        seconds = self.clock.monotonic() - began
+        metrics.COMMIT_SECONDS.labels(task.settings.topic).observe(seconds)
+        metrics.FILES.labels(task.settings.topic).inc(len(pending.files))
+        metrics.DEAD_LETTERS.labels(task.settings.topic).inc(letters)
         task.binder.adopt(result.table)
         self.broker.note_progress(
             {TopicPartition(task.settings.topic, p): part.end for p, part in pending.ranges.items()}
@@ -87,7 +92,7 @@ class Coordinator:
             rows=pending.rows,
             files=len(pending.files),
             offsets={str(p): end for p, end in sorted(_ends(pending).items())},
-            seconds=round(self.clock.monotonic() - began, 3),
+            seconds=round(seconds, 3),
         )
         return True
 

@@ -118,6 +118,19 @@ def _ancestry(metadata: TableMetadata) -> Iterator[JsonObject]:
         current = snapshot.get("parent-snapshot-id")
 
 
+def last_commit_ms(metadata: TableMetadata) -> int | None:
+    """When ingest last committed, as far as the table remembers it."""
+    last: tuple[str, int] | None = None
+    for snapshot in _ancestry(metadata):
+        # Maintenance copies the keys into its snapshots: the oldest one with an id is the commit itself.
+        commit_id = (snapshot.get("summary") or {}).get(COMMIT_ID)
+        if last is not None and commit_id not in (None, last[0]):
+            break
+        if commit_id is not None:
+            last = (commit_id, int(snapshot["timestamp-ms"]))
+    return None if last is None else last[1]
+
+
 def landed(metadata: TableMetadata, commit_id: str) -> bool:
     """Whether a commit of that id is in the table, anywhere in what it remembers."""
     if any((snapshot.get("summary") or {}).get(COMMIT_ID) == commit_id for snapshot in metadata.snapshots):

@@ -19,7 +19,7 @@ from table_format.jsontypes import JsonObject
 
 ENV_PREFIX = "FRAZIL_INGEST__"
 _TABLES_OF_A_TOPIC = frozenset({"schema", "fields.rename", "fields.cast"})
-_SECTIONS = ("catalog", "kafka", "registry", "defaults", "topics")
+_SECTIONS = ("catalog", "kafka", "registry", "status", "defaults", "topics")
 _OWN_KAFKA_KEYS = ("group", "assignment")
 # Settings that the exactly-once protocol needs as it sets them.
 _FIXED_KAFKA_KEYS = frozenset({"enable.auto.commit", "enable.auto.offset.store", "enable.partition.eof"})
@@ -73,12 +73,19 @@ class RegistrySettings(Section):
         return ", ".join(self.urls)
 
 
+class StatusSettings(Section):
+    """Where a running process tells what it does."""
+
+    listen: str = ""
+
+
 class IngestSettings(Section):
     """Everything that `frazil ingest` is told."""
 
     catalog: CatalogSettings
     kafka: KafkaSettings
     registry: RegistrySettings | None = None
+    status: StatusSettings = StatusSettings()
     topics: tuple[TopicSettings, ...] = Field(min_length=1)
 
 
@@ -107,6 +114,7 @@ def load(
         catalog=_model(CatalogSettings, "catalog", merged.get("catalog", {})),
         kafka=_kafka(merged.get("kafka", {})),
         registry=_model(RegistrySettings, "registry", registry) if registry else None,
+        status=_model(StatusSettings, "status", merged.get("status", {})),
         topics=tuple(_topic(name, given, defaults) for name, given in topics.items()),
     )
     _check_together(settings)

@@ -20,6 +20,9 @@ SKIPPED = "records_skipped"
 PARTITION_BY_DIFFERS = "partition_by_differs_from_table"
 TOPIC_ANEW = "another_log_of_this_name_is_read"
 RECORDS_LOST = "records_deleted_before_they_were_read"
+PAUSED = "topic_paused"
+RESUMED = "topic_resumed"
+TABLE_MOVED = "table_stands_elsewhere_than_left"
 FINISHED = "finished"
 
 

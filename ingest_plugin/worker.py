@@ -4,8 +4,7 @@ A topic's trouble is its own: what passes is tried again after a wait, what does
 Any number of processes may run; partitions are spread by the consumer group, correctness is not.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import structlog
@@ -14,12 +13,15 @@ from ingest_plugin import offsets, status
 from ingest_plugin.coordinator import Coordinator
 from ingest_plugin.kafka import Broker, Message, TopicPartition
 from ingest_plugin.keys import ConfigError
+from ingest_plugin.lane import Lane
+from ingest_plugin.lookout import Asked, Lookout, asked, is_paused
 from ingest_plugin.offsets import Source
 from ingest_plugin.starting import another_log, starts
 from ingest_plugin.tables import SchemaConflict, find
 from ingest_plugin.write.task import TopicStopped, TopicTask
 from table_format.clock import Clock, Ids
 from table_format.errors import CommitFailed, CommitStateUnknown, TableFormatError, Unavailable
+from table_format.jsontypes import JsonObject
 
 log = structlog.get_logger("frazil.ingest")
 
@@ -34,29 +36,6 @@ _LONGEST_ROUND = 1.0
 # Trouble that may pass; everything else stops the topic.
 _PASSING = (Unavailable, CommitFailed, CommitStateUnknown)
 _STOPPING = (TopicStopped, TableFormatError, ConfigError, SchemaConflict)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Lane:
-    """One topic's place in the loop."""
-
-    task: TopicTask
-    due: float
-    failures: int = 0
-    wait_until: float | None = None
-    stopped: str | None = None
-    halted: bool = False
-    """The broker delivers nothing although partitions are begun: after a wait with a commit still open."""
-    owned: set[int] = field(default_factory=set)
-    unstarted: set[int] = field(default_factory=set)
-    ends: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def topic(self) -> str:
-        return self.task.settings.topic
-
-    def places(self, partitions: Iterable[int]) -> list[TopicPartition]:
-        return [TopicPartition(self.topic, partition) for partition in sorted(partitions)]
 
 
 class Worker:
@@ -79,13 +58,18 @@ class Worker:
         self._ids = ids
         self._should_stop = should_stop
         self._exit_at_end = exit_at_end
-        self._lanes = {task.settings.topic: _Lane(task=task, due=0.0) for task in tasks}
+        self._lanes = {task.settings.topic: Lane(task=task, due=0.0) for task in tasks}
         self._discovery_due = clock.monotonic() + _DISCOVERY_SECONDS
+        self._lookout = Lookout(broker, clock)
 
     @property
     def stopped(self) -> Mapping[str, str]:
         """Topics that cannot go on, with the reason."""
         return {lane.topic: lane.stopped for lane in self._lanes.values() if lane.stopped is not None}
+
+    def document(self) -> JsonObject:
+        """What the topics are doing, for machines; may be asked from another thread."""
+        return {lane.topic: lane.document() for lane in list(self._lanes.values())}
 
     def run(self) -> bool:
         """Ingest; True when everything taken was committed and no topic is stopped.
@@ -120,6 +104,7 @@ class Worker:
     def _turn(self) -> None:
         if self._clock.monotonic() >= self._discovery_due:
             self._broker.discover()
+            self._look_out()
             self._discovery_due = self._clock.monotonic() + _DISCOVERY_SECONDS
         polled = self._broker.poll(BATCH, self._poll_seconds())
         for place in polled.assigned:
@@ -133,9 +118,40 @@ class Worker:
                 self._commit_then_leave(lane, f"partition {place.partition}: {reason}")
         for topic, messages in _by_topic(polled.messages).items():
             lane = self._lanes.get(topic)
-            if lane is not None and lane.stopped is None and lane.wait_until is None:
+            if lane is not None and lane.running:
                 self._guarded(lane, partial(lane.task.take, messages))
         self._tend_all()
+
+    def _look_out(self) -> None:
+        """What people asked for by the tables, and how far everything is; what is away is asked again later."""
+        began = self._clock.monotonic()
+        for lane in list(self._lanes.values()):
+            if lane.stopped is None and lane.wait_until is None and lane.task.pending is None:
+                self._guarded(lane, partial(self._do_what_is_asked, lane))
+            if self._clock.monotonic() - began > _LONGEST_ROUND:
+                break
+        self._lookout.measure(self._lanes.values())
+
+    def _do_what_is_asked(self, lane: Lane) -> None:
+        match asked(lane):
+            case Asked.PAUSE:
+                self._commit(lane)
+                self._pause(lane)
+            case Asked.RESUME:
+                lane.paused = False
+                log.info(status.RESUMED, topic=lane.topic)
+                self._restart(lane)
+            case Asked.REREAD:
+                log.warning(status.TABLE_MOVED, topic=lane.topic)
+                self._restart(lane)
+            case Asked.NOTHING:
+                pass
+
+    def _pause(self, lane: Lane) -> None:
+        """Read nothing more of the topic until its table says so; the partitions stay ours."""
+        self._restart(lane)
+        lane.paused = True
+        log.info(status.PAUSED, topic=lane.topic)
 
     def _tend_all(self) -> None:
         """Every topic in turn; when that takes long, the rest is left to the next turn, which begins with them."""
@@ -146,10 +162,10 @@ class Worker:
             if self._clock.monotonic() - began > _LONGEST_ROUND:
                 break
 
-    def _tend(self, lane: _Lane) -> None:
+    def _tend(self, lane: Lane) -> None:
         """Whatever a topic needs besides its messages: a wait ended, partitions begun, a commit due, a fault."""
         now = self._clock.monotonic()
-        if lane.stopped is not None or (lane.wait_until is not None and now < lane.wait_until):
+        if lane.stopped is not None or lane.paused or (lane.wait_until is not None and now < lane.wait_until):
             return
         if lane.wait_until is not None:
             lane.wait_until = None
@@ -160,7 +176,7 @@ class Worker:
         if lane.wait_until is None and lane.stopped is None and self._commit_due(lane):
             self._guarded(lane, partial(self._commit, lane))
 
-    def _commit_due(self, lane: _Lane) -> bool:
+    def _commit_due(self, lane: Lane) -> bool:
         task = lane.task
         if task.idle:
             return task.fault is not None
@@ -178,7 +194,7 @@ class Worker:
         waits = [lane.due - now for lane in self._lanes.values() if not lane.task.idle]
         return max(0.01, min([_LONGEST_POLL, *waits]))
 
-    def _guarded(self, lane: _Lane, action: Callable[[], None]) -> None:
+    def _guarded(self, lane: Lane, action: Callable[[], None]) -> None:
         """Do something for one topic; its errors end or delay that topic only."""
         try:
             action()
@@ -191,8 +207,9 @@ class Worker:
             log.exception("unexpected_error", topic=lane.topic)
             self._stop(lane, f"unexpected {type(error).__name__}: {error}")
 
-    def _wait(self, lane: _Lane, error: TableFormatError) -> None:
+    def _wait(self, lane: Lane, error: TableFormatError) -> None:
         lane.failures += 1
+        lane.last_error = str(error)
         longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(lane.failures - 1, 10))
         seconds = self._ids.jitter(longest / 2, longest)
         lane.wait_until = self._clock.monotonic() + seconds
@@ -204,13 +221,13 @@ class Worker:
             status.WAITING, topic=lane.topic, reason=str(error), kind=error.kind, seconds=round(seconds, 2)
         )
 
-    def _stop(self, lane: _Lane, reason: str) -> None:
-        lane.stopped = reason
+    def _stop(self, lane: Lane, reason: str) -> None:
+        lane.stopped = lane.last_error = reason
         lane.task.reset()
         self._broker.stop(lane.places(lane.owned))
         log.error(status.STOPPED, topic=lane.topic, reason=reason)
 
-    def _commit_then_leave(self, lane: _Lane, reason: str) -> None:
+    def _commit_then_leave(self, lane: Lane, reason: str) -> None:
         """Begin anew where the settings say how to go on from a log that changed; else stop."""
         self._guarded(lane, partial(self._commit, lane))
         settings = lane.task.settings
@@ -221,26 +238,29 @@ class Worker:
         else:
             self._stop(lane, reason)
 
-    def _commit(self, lane: _Lane) -> None:
+    def _commit(self, lane: Lane) -> None:
         fault = lane.task.fault
         applied = self._coordinator.commit(lane.task)
         lane.failures = 0
+        lane.last_commit_ms = self._clock.now_ms() if applied else lane.last_commit_ms
         lane.due = self._clock.monotonic() + lane.task.settings.commit_interval_ms / 1000
         if not applied:
             self._restart(lane)
         elif fault is not None:
             raise TopicStopped(fault)
+        elif is_paused(lane.task.binder.table):
+            self._pause(lane)
         elif lane.halted:
             self._restart(lane)
 
-    def _restart(self, lane: _Lane) -> None:
+    def _restart(self, lane: Lane) -> None:
         """Drop what is uncommitted and go on from where the table is."""
         lane.task.reset()
         lane.halted = False
         self._broker.stop(lane.places(lane.owned))
         lane.unstarted = set(lane.owned)
 
-    def _start(self, lane: _Lane) -> None:
+    def _start(self, lane: Lane) -> None:
         """Begin partitions at the table's offsets.
 
         Raises:
@@ -253,6 +273,9 @@ class Worker:
             raise TopicStopped("the topic does not exist")
         # Rows already taken go on in the table version they were bound to; offsets are always read afresh.
         table = task.binder.open() if task.idle else find(task.binder.catalog, task.settings.ident)
+        if is_paused(table):
+            self._pause(lane)
+            return
         known = offsets.Recorded() if table is None else offsets.recorded(table.metadata, lane.topic)
         source = Source(
             topic=lane.topic, topic_id=info.topic_id, cluster_id=self._broker.cluster_id(), generation=0
@@ -290,21 +313,21 @@ class Worker:
             if lane is None:
                 continue
             gone = {place.partition for place in places if place.topic == topic}
-            if not lost and lane.stopped is None and lane.wait_until is None:
+            if not lost and lane.running:
                 self._commit_before_leaving(lane)
             lane.owned -= gone
             # What could not be committed is read again, by whoever has the partitions then.
             lane.task.reset()
             lane.unstarted = set(lane.owned)
 
-    def _commit_before_leaving(self, lane: _Lane) -> None:
+    def _commit_before_leaving(self, lane: Lane) -> None:
         """Save the next owner work; when it fails the records are merely read again."""
         try:
             self._coordinator.commit(lane.task)
         except (*_PASSING, *_STOPPING) as error:
             log.warning("not_committed_before_rebalance", topic=lane.topic, reason=str(error))
 
-    def _at_end(self, lane: _Lane) -> bool:
+    def _at_end(self, lane: Lane) -> bool:
         """Whether every partition that is ours has been read to the end seen at its start."""
         if not lane.owned or lane.unstarted:
             return False
@@ -315,7 +338,9 @@ class Worker:
 
     def _all_at_end(self) -> bool:
         return all(
-            lane.stopped is not None or (lane.task.idle and lane.wait_until is None and self._at_end(lane))
+            lane.stopped is not None
+            or lane.paused
+            or (lane.task.idle and lane.wait_until is None and self._at_end(lane))
             for lane in self._lanes.values()
         )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import structlog
 
-from ingest_plugin import status
+from ingest_plugin import metrics, status
 from ingest_plugin.bind.keyed import STEPS, KeyedChanges, Keys
 from ingest_plugin.bind.topic import TopicBinder
 from ingest_plugin.commit_state import OffsetRange
@@ -81,6 +81,8 @@ class TopicTask:
     """Per partition that is ours: the next offset to take."""
     stamps: dict[int, int] = field(default_factory=dict)
     """Per partition: the timestamp (ms) of the last record taken, where it has one."""
+    through: dict[int, int] = field(default_factory=dict)
+    """Per partition: up to when (ms) it is complete in the table, as far as we committed it."""
     replaces: Recorded | None = None
     """What the table says of another log of the same name, in whose place this one is read."""
     lost: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -132,6 +134,8 @@ class TopicTask:
         messages = self._ours(messages)
         if not messages or self.fault is not None:
             return
+        metrics.RECORDS.labels(self.settings.topic).inc(len(messages))
+        metrics.BYTES.labels(self.settings.topic).inc(sum(len(m.value() or b"") for m in messages))
         with _paused_gc():
             bound, errors = self._bound(messages)
             errors = self._tolerated(messages, errors)
@@ -321,6 +325,7 @@ class TopicTask:
         """The pending commit is in the table: go on behind it."""
         if self.pending is not None:
             self.recorded.update({p: part.end for p, part in self.pending.ranges.items()})
+            self.through.update(self.pending.through)
             self.lost = {p: span for p, span in self.lost.items() if p not in self.pending.lost}
         self.rows.forget()
         self.letters.committed()
@@ -335,7 +340,7 @@ class TopicTask:
         self.rows.discard(delete=not sent)
         self.letters.discard()
         self.recorded, self.position, self.taken = {}, {}, {}
-        self.stamps, self.lost, self.replaces = {}, {}, None
+        self.stamps, self.through, self.lost, self.replaces = {}, {}, {}, None
         self.pending, self.fault = None, None
 
 

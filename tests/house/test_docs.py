@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -9,6 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from catalog_server import settings, telemetry
 from catalog_server.cli import build_app, reference
+from ingest_plugin import metrics as ingest_metrics
 from ingest_plugin.keys import OFFERED
 from maintenance import setting_rules
 from maintenance.policies import PolicyType
@@ -31,6 +33,13 @@ def test_no_setting_is_documented_that_does_not_exist() -> None:
     page = (DOCS / "settings.md").read_text()
     known = {name for name, _, _ in settings.documented()}
     assert set(re.findall(r"^\| `([a-z0-9_.]+)` \|", page, re.MULTILINE)) == known
+
+
+@pytest.mark.parametrize("metric", ingest_metrics.METRICS)
+def test_ingest_metric_is_documented(metric: Any) -> None:
+    (family,) = metric.describe()
+    total = "_total" if family.type == "counter" else ""
+    assert f"| `{family.name}{total}` |" in (DOCS / "ingest.md").read_text()
 
 
 @pytest.mark.parametrize("metric", telemetry.METRICS, ids=lambda metric: metric.name)

@@ -120,6 +120,35 @@ def test_dead_letters_and_offsets_are_one_commit(tmp_path: Path, server: Server,
     assert ids[0] == ids[1]
 
 
+def frazil_ingest(config: Path, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "catalog_server", "ingest", *arguments, "--config", str(config)]
+    return subprocess.run(line, capture_output=True, text=True, timeout=120, check=False, input=typed)
+
+
+def test_status_pause_resume_and_reset(tmp_path: Path, server: Server, bootstrap: str) -> None:
+    config = write_config(tmp_path, server, bootstrap)
+    produce(bootstrap, 0, 40)
+    assert frazil_ingest(config, "run", "--exit-at-end").returncode == 0
+    produce(bootstrap, 40, 4)
+    (told,) = json.loads(frazil_ingest(config, "status", "--json").stdout)
+    assert told["state"] == "ok"
+    assert [(each["committedOffset"], each["endOffset"]) for each in told["partitions"]] == [(10, 11)] * 4
+    shown = frazil_ingest(config, "status")
+    assert shown.returncode == 0, shown.stderr
+    assert "flights" in shown.stdout
+    assert "flights is paused" in frazil_ingest(config, "pause", "flights").stdout
+    assert frazil_ingest(config, "run", "--exit-at-end").returncode == 0
+    assert numbers(server) == Counter(range(40))
+    assert "flights is resumed" in frazil_ingest(config, "resume", "flights").stdout
+    assert frazil_ingest(config, "pause", "nights").returncode == 2
+    refused = frazil_ingest(config, "reset", "flights", "--to", "0=11", typed="n\n")
+    assert (refused.returncode, "nothing was changed" in refused.stderr) == (1, True)
+    assert frazil_ingest(config, "reset", "flights", "--to", "0=11", "--yes").returncode == 0
+    assert frazil_ingest(config, "run", "--exit-at-end").returncode == 0
+    # The record of partition 0 that the reset left out is number 40.
+    assert numbers(server) == Counter({*range(44)} - {40})
+
+
 def test_a_stop_commits_and_a_restart_continues(tmp_path: Path, server: Server, bootstrap: str) -> None:
     config = write_config(tmp_path, server, bootstrap)
     produce(bootstrap, 0, 500)
