@@ -57,7 +57,8 @@ class SchemaRegistry:
         self._session.mount("http://", HTTPAdapter(max_retries=0))
         self._session.mount("https://", HTTPAdapter(max_retries=0))
         self._session.headers["Accept"] = "application/vnd.schemaregistry.v1+json, application/json"
-        self._session.verify = settings.ca_file or True
+        # Given with every request: what the environment says of authorities would win over a session's.
+        self._authority: str | bool = settings.ca_file or True
         if settings.cert_file:
             self._session.cert = (
                 (settings.cert_file, settings.key_file) if settings.key_file else settings.cert_file
@@ -66,7 +67,6 @@ class SchemaRegistry:
             self._session.headers["Authorization"] = f"Bearer {settings.token.get_secret_value()}"
         elif settings.username:
             self._session.auth = (settings.username, settings.password.get_secret_value())
-        # Credentials are those of the settings alone, never of a .netrc; proxies of the environment still hold.
         self._known: dict[Hashable, RegisteredSchema] = {}
         self._latest: dict[str, tuple[float, RegisteredSchema]] = {}
         self._not_found: dict[Hashable, float] = {}
@@ -186,7 +186,10 @@ class SchemaRegistry:
     def _ask(self, base: str, path: str) -> JsonObject | None:
         try:
             response = self._session.get(
-                base + path, timeout=(CONNECT_SECONDS, READ_SECONDS), allow_redirects=False
+                base + path,
+                timeout=(CONNECT_SECONDS, READ_SECONDS),
+                allow_redirects=False,
+                verify=self._authority,
             )
         except requests.exceptions.SSLError as error:
             raise Unavailable(
