@@ -5,7 +5,9 @@ Owns the catalog calls around a schema. Two processes may do the same at once: w
 
 import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from ingest_plugin.bind import identity
 from ingest_plugin.keys import ConfigError
 from ingest_plugin.partition_by import PartitionTerm, spec_of
 from table_format.catalog import LoadedTable, NewTable, TableCatalog
@@ -133,10 +135,50 @@ def let_deletes_reach(catalog: TableCatalog, table: LoadedTable, key: Sequence[s
     return committed if committed.config else _with_config(committed, table)
 
 
-def grow(
-    catalog: TableCatalog, ident: TableIdent, observed: JsonObject, *, clock: Clock, ids: Ids
-) -> LoadedTable:
-    """Add columns and widen types until rows of the observed struct fit; does nothing when they do.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What rows ask of the table: their struct, with hints of which column a field is, and whose names those are."""
+
+    struct: JsonObject
+    schema_id: int = 0
+    pinned: frozenset[str] = frozenset()
+    """Columns (lower case) that keep their names: settings speak of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What has to be done to one version of the table."""
+
+    renames: Sequence[evolve.Rename]
+    changes: Sequence[evolve.Change]
+    memory: str | None
+    """The new text of the property that remembers which columns are which; None: it stays."""
+
+    @property
+    def empty(self) -> bool:
+        return not (self.renames or self.changes or self.memory is not None)
+
+
+def fits(table: LoadedTable, wanted: Wanted) -> bool:
+    """Whether nothing has to be done before such rows fit the table.
+
+    Raises:
+        SchemaConflict: no legal change makes them fit.
+    """
+    return _plan(table, wanted).empty
+
+
+def labels(table: LoadedTable, wanted: Wanted) -> identity.Labels:
+    """The table's names for the rows' fields."""
+    if not _speaks_of_identity(table, wanted):
+        return identity.Labels()
+    memory = identity.read_memory(table.metadata.properties)
+    schema = table.metadata.schema()
+    return identity.identify(schema, memory, wanted.struct, wanted.schema_id, wanted.pinned).labels
+
+
+def grow(catalog: TableCatalog, ident: TableIdent, wanted: Wanted, *, clock: Clock, ids: Ids) -> LoadedTable:
+    """Add and rename columns and widen types until such rows fit; does nothing when they do.
 
     Raises:
         SchemaConflict: a column has a type that no legal change makes fit.
@@ -145,13 +187,11 @@ def grow(
     failure: CommitFailed | CommitStateUnknown | None = None
     for attempt in range(ATTEMPTS):
         table = catalog.load(ident)
-        wanted = evolve.changes(table.metadata.schema(), observed, case_sensitive=False)
-        if hopeless := evolve.incompatible(wanted):
-            raise SchemaConflict("; ".join(map(str, hopeless)))
-        if not wanted:
+        plan = _plan(table, wanted)
+        if plan.empty:
             return table
         try:
-            return _commit_schema(catalog, table, wanted)
+            return _commit_schema(catalog, table, plan)
         except (CommitFailed, CommitStateUnknown) as error:
             failure = error
             longest = min(2.0, _FIRST_WAIT * 2**attempt)
@@ -159,24 +199,55 @@ def grow(
     raise failure or CommitFailed(f"the schema of {ident} could not be changed")
 
 
-def _commit_schema(catalog: TableCatalog, table: LoadedTable, wanted: Sequence[evolve.Change]) -> LoadedTable:
+def _speaks_of_identity(table: LoadedTable, wanted: Wanted) -> bool:
+    return identity.PROPERTY in table.metadata.properties or identity.has_hints(wanted.struct)
+
+
+def _plan(table: LoadedTable, wanted: Wanted) -> _Plan:
+    """Raises SchemaConflict."""
+    schema = table.metadata.schema()
+    if not _speaks_of_identity(table, wanted):
+        return _Plan(renames=(), changes=_changes(schema, wanted.struct), memory=None)
+    memory = identity.read_memory(table.metadata.properties)
+    found = identity.identify(schema, memory, wanted.struct, wanted.schema_id, wanted.pinned)
+    if found.conflicts:
+        raise SchemaConflict("; ".join(found.conflicts))
+    renames = [
+        evolve.Rename(path=name, field_id=field_id, name=name) for field_id, name in found.renames.items()
+    ]
+    renamed, last_column_id = evolve.evolve(schema, renames, table.metadata.last_column_id)
+    changes = _changes(renamed, found.struct)
+    after = evolve.evolve(renamed, changes, last_column_id)[0]
+    told = identity.write_memory(identity.remembered(schema, after, memory, wanted.struct, wanted.schema_id))
+    is_new = told != identity.write_memory(memory)
+    return _Plan(renames=renames, changes=changes, memory=told if is_new else None)
+
+
+def _changes(schema: JsonObject, struct: JsonObject) -> list[evolve.Change]:
+    found = evolve.changes(schema, struct, case_sensitive=False)
+    if hopeless := evolve.incompatible(found):
+        raise SchemaConflict("; ".join(map(str, hopeless)))
+    return found
+
+
+def _commit_schema(catalog: TableCatalog, table: LoadedTable, plan: _Plan) -> LoadedTable:
     metadata = table.metadata
-    schema, last_column_id = evolve.evolve(metadata.schema(), wanted, metadata.last_column_id)
     requirements: list[JsonObject] = [
         {"type": "assert-current-schema-id", "current-schema-id": metadata.current_schema_id},
         {"type": "assert-last-assigned-field-id", "last-assigned-field-id": metadata.last_column_id},
     ]
     if metadata.uuid is not None:
         requirements.append({"type": "assert-table-uuid", "uuid": metadata.uuid})
-    next_id = max((known.get("schema-id", 0) for known in metadata.schemas), default=-1) + 1
-    updates: list[JsonObject] = [
-        {
-            "action": "add-schema",
-            "schema": {**schema, "schema-id": next_id},
-            "last-column-id": last_column_id,
-        },
-        {"action": "set-current-schema", "schema-id": -1},
-    ]
+    updates: list[JsonObject] = []
+    if plan.renames or plan.changes:
+        renamed, last_column_id = evolve.evolve(metadata.schema(), plan.renames, metadata.last_column_id)
+        schema, last_column_id = evolve.evolve(renamed, plan.changes, last_column_id)
+        next_id = max((known.get("schema-id", 0) for known in metadata.schemas), default=-1) + 1
+        added = {**schema, "schema-id": next_id}
+        updates.append({"action": "add-schema", "schema": added, "last-column-id": last_column_id})
+        updates.append({"action": "set-current-schema", "schema-id": -1})
+    if plan.memory is not None:
+        updates.append({"action": "set-properties", "updates": {identity.PROPERTY: plan.memory}})
     committed = catalog.commit(table.ident, requirements, updates)
     # A commit's answer need not repeat the storage settings.
     return committed if committed.config else _with_config(committed, table)

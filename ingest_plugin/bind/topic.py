@@ -6,12 +6,13 @@ a data error.
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import structlog
 
 from ingest_plugin import status, tables
+from ingest_plugin.bind import identity
 from ingest_plugin.bind.columns import columns_of
 from ingest_plugin.bind.compile import Binder, Bound
 from ingest_plugin.bind.observe import observe_rows, stated_over, without_clashes
@@ -72,13 +73,14 @@ class TopicBinder:
     table: LoadedTable | None = None
     _binders: dict[tuple[int, bool], Binder] = field(default_factory=dict)
     _extra_binders: dict[tuple[int, frozenset[str]], Binder] = field(default_factory=dict)
-    _settled: set[tuple[Hashable, int]] = field(default_factory=set)
+    _settled: dict[tuple[Hashable, int], identity.Labels] = field(default_factory=dict)
+    """Schemas that fit a version of the table, and under which names."""
 
     def adopt(self, table: LoadedTable | None) -> None:
         """Go on with this version of the table."""
         before = self.table
         if before is None or table is None or _schema_key(before) != _schema_key(table):
-            self._binders, self._extra_binders, self._settled = {}, {}, set()
+            self._binders, self._extra_binders, self._settled = {}, {}, {}
         if table is not None and self.settings.keyed and _has(table, self.settings.id_columns):
             table = tables.let_deletes_reach(self.catalog, table, self.settings.id_columns)
         self.table = table
@@ -96,7 +98,8 @@ class TopicBinder:
             named = {field["name"].lower() for field in explicit["fields"]}
             others = [f for f in table.metadata.schema()["fields"] if f["name"].lower() not in named]
             self.adopt(table)
-            table = self._grown({"type": "struct", "fields": [*others, *explicit["fields"]]})
+            struct: JsonObject = {"type": "struct", "fields": [*others, *explicit["fields"]]}
+            table = self._grown(tables.Wanted(struct=self._with_required_key(struct)))
         if table is not None:
             self._compare_partitioning(table)
         self.adopt(table)
@@ -131,6 +134,7 @@ class TopicBinder:
         if table is None:
             reason = invalid("the table does not exist yet, and the record has no field of a known type")
             return BoundRows(batch=None, places=(), errors=dict.fromkeys(group.positions, reason))
+        group = self._labelled(group, table)
         bound = self._bound(table, group, columns)
         places = [group.positions[place] for place in bound.kept]
         errors = {group.positions[place]: invalid(reason) for place, reason in bound.errors.items()}
@@ -169,6 +173,7 @@ class TopicBinder:
             raise Internal("a key without a type")
         ids = tables.key_ids(table.metadata.schema(), self.settings.id_columns)
         keys = key_schema(table.metadata.schema(), ids)
+        group = self._labelled(group, table)
         bound = Binder(keys, trusted=group.is_stated, reserved=frozenset()).bind(group.rows)
         errors = {group.positions[place]: invalid(reason) for place, reason in bound.errors.items()}
         if not bound.kept:
@@ -212,17 +217,32 @@ class TopicBinder:
         observed = group.struct if columns is None else self._observe(columns, group.struct)
         wanted = self._with_metadata(_with_extras(observed or {"type": "struct", "fields": []}, group))
         if self.table is None:
-            created = self._create(wanted)
+            created = self._create(cast("JsonObject", identity.plain(wanted)))
             if created is None:
                 return None
-        table = self._grown(wanted)
+        asked = tables.Wanted(
+            struct=self._with_required_key(wanted), schema_id=group.schema_id, pinned=self._pinned()
+        )
+        table = self._grown(asked)
         self.adopt(table)
         if key is not None:
-            self._settled.add((key, table.metadata.current_schema_id))
+            self._settled[key, table.metadata.current_schema_id] = tables.labels(table, asked)
         return table
 
     def _is_settled(self, schema_key: Hashable, table: LoadedTable) -> bool:
         return (schema_key, table.metadata.current_schema_id) in self._settled
+
+    def _labelled(self, group: Group, table: LoadedTable) -> Group:
+        """The group's rows under the table's names, where its schema has others for them."""
+        if group.schema_key is None:
+            return group
+        found = self._settled.get((group.schema_key, table.metadata.current_schema_id))
+        return replace(group, rows=[found.row(row) for row in group.rows]) if found else group
+
+    def _pinned(self) -> frozenset[str]:
+        """Columns that settings speak of by their name."""
+        names = [*self.settings.id_columns, *(term.column for term in self.settings.partition_by)]
+        return frozenset(name.lower() for name in (*names, *self.settings.own_columns))
 
     def _observe(self, columns: dict[str, Sequence[Any]], stated: JsonObject | None = None) -> JsonObject:
         """The type of these values beside what is stated of them, by the settings or by their own schema."""
@@ -295,18 +315,21 @@ class TopicBinder:
         ]
         return {**wanted, "fields": fields}
 
-    def _grown(self, wanted: JsonObject) -> LoadedTable:
+    def _grown(self, wanted: tables.Wanted) -> LoadedTable:
         """The table in a schema that the wanted rows fit; asks the catalog only when something is missing."""
-        wanted = self._with_required_key(wanted)
-        if self.table is not None:
-            found = evolve.changes(self.table.metadata.schema(), wanted, case_sensitive=False)
-            if not found:
-                return self.table
+        if self.table is not None and self._fits(self.table, wanted):
+            return self.table
         table = tables.grow(self.catalog, self.settings.ident, wanted, clock=self.clock, ids=self.ids)
         log.info(
             status.SCHEMA_CHANGED, table=str(self.settings.ident), schema=table.metadata.current_schema_id
         )
         return table
+
+    def _fits(self, table: LoadedTable, wanted: tables.Wanted) -> bool:
+        try:
+            return tables.fits(table, wanted)
+        except tables.SchemaConflict:
+            return False  # another process may have changed the table: the newest version decides
 
     def _binder(self, table: LoadedTable, *, trusted: bool) -> Binder:
         key = (table.metadata.current_schema_id, trusted)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import lru_cache
 from importlib.resources import as_file, files
 from pathlib import Path, PurePosixPath
 
@@ -103,9 +104,15 @@ def _descriptor_in(text: str) -> descriptor_pb2.FileDescriptorProto | None:
 
 
 def _compiled(text: str, texts: Mapping[str, str]) -> descriptor_pb2.FileDescriptorSet:
+    return descriptor_pb2.FileDescriptorSet.FromString(_descriptors(text, tuple(sorted(texts.items()))))
+
+
+# Topics share schemas, and the same schema has an id per topic where it was registered for each.
+@lru_cache(maxsize=256)
+def _descriptors(text: str, texts: tuple[tuple[str, str], ...]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="frazil-protoc-") as folder:
         root = Path(folder)
-        for name, content in {**_WELL_KNOWN, **texts, MAIN: text}.items():
+        for name, content in {**_WELL_KNOWN, **dict(texts), MAIN: text}.items():
             _place(root, name).write_text(content, "utf-8")
         output = root / "set.bin"
         with as_file(files("grpc_tools") / "_proto") as google:
@@ -119,7 +126,7 @@ def _compiled(text: str, texts: Mapping[str, str]) -> descriptor_pb2.FileDescrip
                 raise Unavailable(f"protoc does not run: {type(error).__name__}") from None
         if done.returncode or not output.exists():
             raise Unmappable(_complaint(done.stderr.decode("utf-8", "replace"), root))
-        return descriptor_pb2.FileDescriptorSet.FromString(output.read_bytes())
+        return output.read_bytes()
 
 
 def _place(root: Path, name: str) -> Path:

@@ -23,7 +23,7 @@ _BAD_SCHEMA = (
     RecursionError,
     ArithmeticError,
 )
-_Found: TypeAlias = tuple[Hashable, Reader, Row]
+_Found: TypeAlias = tuple[Hashable, int, Reader, Row]
 Compile: TypeAlias = Callable[[RegisteredSchema], Format]
 
 
@@ -134,6 +134,7 @@ class LatestSchemaDecoder:
             reader = self._reader(schema)
         payload = self._part.payload
         key = (self._subject, "" if schema is None else schema.text)
+        schema_id = 0 if schema is None else schema.id
 
         def read(message: Message) -> _Found | DataError:
             data = payload(message)
@@ -142,7 +143,7 @@ class LatestSchemaDecoder:
             if isinstance(reader, DataError):
                 return reader
             try:
-                return key, reader, reader.read(data, 0)
+                return key, schema_id, reader, reader.read(data, 0)
             except BAD_BYTES as error:
                 return invalid(f"not a value of the latest schema of {self._subject}: {error_text(error)}")
 
@@ -211,7 +212,8 @@ def _read(known: Format, framed: Framed, data: bytes) -> _Found | DataError:
             if end != len(framed.prelude):
                 raise ValueError("the header has more bytes than the schema id needs")
             start = framed.start
-        return (framed.schema_id, variant), reader, reader.read(data, start)
+        number = framed.schema_id if isinstance(framed.schema_id, int) else 0
+        return (framed.schema_id, variant), number, reader, reader.read(data, start)
     except Unmappable as error:
         return unmappable(f"schema {framed.schema_id} cannot become a table: {error}")
     except BAD_BYTES as error:
@@ -226,7 +228,7 @@ def _grouped(messages: Sequence[Message], read: Callable[[Message], _Found | Dat
         if isinstance(found, DataError):
             result.errors[position] = found
             continue
-        key, reader, row = found
+        key, schema_id, reader, row = found
         group = groups.get(key)
         if group is None:
             group = groups[key] = Group(
@@ -234,6 +236,7 @@ def _grouped(messages: Sequence[Message], read: Callable[[Message], _Found | Dat
                 positions=[],
                 struct=reader.struct,
                 schema_key=key if reader.trusted else None,
+                schema_id=schema_id,
                 trusted=reader.trusted,
                 single=reader.single,
             )

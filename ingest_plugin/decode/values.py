@@ -61,6 +61,8 @@ class Group:
     """The Iceberg struct type (without ids) that the format states; None: infer it from the values."""
     schema_key: Hashable | None = None
     """Equal keys mean the same stated type."""
+    schema_id: int = 0
+    """The registry's id of the schema, where it has one: a higher one is a newer schema."""
     trusted: bool = True
     """Whether values of a stated type are in the form that Arrow takes for it. If not, they are JSON values that are
     checked against it when bound, and fields beside it are inferred."""

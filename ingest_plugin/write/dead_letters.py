@@ -80,7 +80,9 @@ class DeadLetters:
             found = tables.find(self.catalog, self.ident)
             if found is None:
                 found = tables.create(self.catalog, self.ident, STRUCT, ())
-            self._table = tables.grow(self.catalog, self.ident, STRUCT, clock=self.clock, ids=self.ids)
+            self._table = tables.grow(
+                self.catalog, self.ident, tables.Wanted(struct=STRUCT), clock=self.clock, ids=self.ids
+            )
         self.buffer.write(self._table, _batch(letters))
 
     def close_files(self) -> None:

@@ -64,7 +64,16 @@ class Incompatible:
         return f"column {self.path!r} is {self.have}, the data has {self.want}"
 
 
-Change: TypeAlias = AddField | MakeOptional | Promote | Incompatible
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rename:
+    """Give the field another name; `changes` never asks for it, for names alone do not tell a rename."""
+
+    path: str
+    field_id: int
+    name: str
+
+
+Change: TypeAlias = AddField | MakeOptional | Promote | Rename | Incompatible
 
 
 def changes(table_schema: JsonObject, observed: JsonObject, *, case_sensitive: bool = True) -> list[Change]:
@@ -107,6 +116,7 @@ def evolve(table_schema: JsonObject, wanted: Sequence[Change], last_column_id: i
         added=_numbered(wanted, lambda: next(ids)),
         optional=frozenset(change.field_id for change in wanted if isinstance(change, MakeOptional)),
         promoted={change.field_id: change.want for change in wanted if isinstance(change, Promote)},
+        renamed={change.field_id: change.name for change in wanted if isinstance(change, Rename)},
     )
     evolved = rebuild.complex(table_schema, None)
     evolved.pop("schema-id", None)
@@ -290,7 +300,7 @@ def _check_current(schema: JsonObject, wanted: Sequence[Change]) -> None:
                 names.add((parent, change.name))
             case Promote(field_id=field_id):
                 stale = field_id not in known or _text(known[field_id].type) != change.have
-            case MakeOptional(field_id=field_id):
+            case MakeOptional(field_id=field_id) | Rename(field_id=field_id):
                 stale = field_id not in known
         if stale:
             raise Invalid(f"the change of column {change.path!r} does not fit this schema; compute it again")
@@ -315,6 +325,7 @@ class _Rebuild:
     added: Mapping[int | None, list[JsonObject]]
     optional: frozenset[int]
     promoted: Mapping[int, str]
+    renamed: Mapping[int, str]
 
     def complex(self, json_type: JsonObject, own_id: int | None) -> JsonObject:
         match json_type["type"]:
@@ -322,6 +333,7 @@ class _Rebuild:
                 kept = [
                     {**member, "type": self._type(member["type"], member["id"])}
                     | ({"required": False} if member["id"] in self.optional else {})
+                    | ({"name": self.renamed[member["id"]]} if member["id"] in self.renamed else {})
                     for member in json_type["fields"]
                 ]
                 return {**json_type, "fields": kept + list(self.added.get(own_id, []))}
