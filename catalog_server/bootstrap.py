@@ -42,6 +42,7 @@ from catalog_server.services.statistics import StatisticsService
 from catalog_server.services.storage import Installation, Storage, takes_properties
 from catalog_server.services.stores import Stores
 from catalog_server.services.table_entries import TableEntryService
+from catalog_server.services.table_listing import TableListing
 from catalog_server.services.table_maintenance import TableMaintenanceService
 from catalog_server.services.tables import TableService
 from catalog_server.services.tags import TagService
@@ -89,6 +90,7 @@ class Platform:
     tables: TableService
     drops: DropService
     statistics: StatisticsService
+    table_listing: TableListing
     table_entries: TableEntryService
     table_maintenance: TableMaintenanceService
     views: ViewService
@@ -278,6 +280,7 @@ def build(
         tables=tables,
         statistics=StatisticsService(stores, threads, clock),
         drops=DropService(database, documents, clock),
+        table_listing=TableListing(database),
         table_entries=TableEntryService(database, documents, commits, tables, (clock, ids)),
         table_maintenance=TableMaintenanceService(database, documents),
         views=ViewService(database, documents, commits, files, (clock, ids), commit_limits),

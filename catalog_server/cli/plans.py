@@ -27,6 +27,17 @@ _LISTS: Final[Mapping[str, tuple[str, Sequence[str], Callable[..., _Row]]]] = {
     ),
     "forget": ("Marks to take back: referenced again, or gone", ["file"], lambda path: [path]),
     "snapshot-ids": ("Snapshots to expire", ["snapshot"], lambda number: [str(number)]),
+    "parts": (
+        "Manifests to rewrite together",
+        ["spec", "content", "manifests", "size", "why"],
+        lambda part: [
+            str(part["spec-id"]),
+            part["content"],
+            part["manifests"],
+            size(part["bytes"]),
+            part["why"],
+        ],
+    ),
     "refs": ("Branches and tags to remove", ["ref"], lambda name: [name]),
 }
 _RECORDS: Final = ("column", "records")
@@ -35,7 +46,9 @@ _NAMES: Final = {
     "snapshot-id": "read at snapshot",
     "sequence-number": "sequence number kept",
     "remaining-groups": "groups left for the next run",
-    "remaining": "snapshots left for the next run",
+    "remaining": "left for the next run",
+    "manifests": "manifests of the table",
+    "target-bytes": "size of a new manifest",
     "data-files": "data files of the table",
     "kept": "snapshots kept",
     "older-than-ms": "older than",
@@ -48,6 +61,8 @@ _NAMES: Final = {
 
 def print_plan(plan: JsonObject, *, every: bool) -> None:
     """Print a plan; of long lists the first entries and how many there are, or all of them."""
+    if "nothing" in plan:
+        return  # why is said beside it, and so is what was left alone
     groups = plan.get("groups")
     lists = {name: value for name, value in plan.items() if isinstance(value, list) and name != "groups"}
     single = {name: value for name, value in plan.items() if not isinstance(value, list)}
@@ -116,7 +131,7 @@ def _single(name: str, value: object) -> object:
         return ", ".join(f"{number} {reason}" for reason, number in sorted(value.items())) or None
     if isinstance(value, int) and name.endswith("-ms"):
         return moment(value)
-    if isinstance(value, int) and name == "bytes":
+    if isinstance(value, int) and name.endswith("bytes"):
         return size(value)
     return str(value) if name in ("snapshot-id", "sequence-number") else value
 

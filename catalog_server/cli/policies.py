@@ -86,7 +86,7 @@ def get_policies(
     for policy in found:
         rows.append([policy["type"], "status", policy["status"]])
         rows += [["", key, _text(value)] for key, value in policy["settings"].items()]
-    where = found[0]["scope"] if found else "place"
+    where = "table" if table is not None else "bucket" if namespace is None else "namespace"
     print_table(f"Policies set at this {where}", ["policy", "setting", "value"], rows)
 
 

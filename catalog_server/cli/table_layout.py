@@ -61,7 +61,7 @@ def list_tables(
             shown_name(row["namespace"], row["name"]),
             moment(row["updatedAtMs"]),
             row["protected"],
-            row["location"],
+            f"{row['location']}{'' if row['metadataLocation'] else ' (no metadata yet)'}",
         ]
         for row in found
     ]
@@ -197,7 +197,7 @@ def _print_details(details: JsonObject, kept: JsonObject) -> None:
             ("uuid", table["uuid"]),
             ("resource id", table["resourceId"]),
             ("location", table["location"]),
-            ("metadata", table["metadataLocation"]),
+            ("metadata", table["metadataLocation"] or "none yet: made by CreateTable of the S3 Tables API"),
             ("metadata size", size(figures["metadataBytes"])),
             ("format version", details["formatVersion"]),
             ("protected", table["protected"]),

@@ -61,6 +61,25 @@ class Statistics:
     """Whether all files were looked at; else the classes of sizes and the partitions are those of a part of them."""
 
 
+NO_STATISTICS = Statistics(
+    snapshots=0,
+    current_snapshot_id=None,
+    data_files=0,
+    delete_files=0,
+    records=0,
+    bytes=0,
+    delete_records=0,
+    delete_bytes=0,
+    partitions=0,
+    manifests=0,
+    metadata_bytes=0,
+    file_sizes=(),
+    delete_file_sizes=(),
+    complete=True,
+)
+"""Of a table without metadata."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountLimits:
     """When a count ends before its end."""

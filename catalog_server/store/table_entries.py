@@ -22,7 +22,7 @@ from catalog_server.store.tables import BLANK
 from table_format.errors import Forbidden, NameTaken
 from table_format.ident import Namespace, TableIdent
 
-_AFTER_NAMES = "\x7f"  # behind every character that a name of this API can have
+_AFTER_NAMES = "\U0010ffff"  # behind every character that a name can have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,8 +101,27 @@ def require(connection: Connection, bucket_id: int, ident: TableIdent) -> TableR
     """
     found = find(connection, bucket_id, ident)
     if found is None:
-        raise missing(ident)
+        raise _absent(connection, bucket_id, ident)
     return found
+
+
+def _absent(connection: Connection, bucket_id: int, ident: TableIdent) -> NoSuchTable:
+    """`missing`, which says so when a blank table has the name: people see it in listings."""
+    blank = (
+        select(tables.c.id)
+        .join(namespaces, namespaces.c.id == tables.c.namespace_id)
+        .where(
+            namespaces.c.bucket_id == bucket_id,
+            namespaces.c.key == key_of(ident.namespace),
+            tables.c.name == ident.name,
+        )
+    )
+    if connection.execute(blank).first() is None:
+        return missing(ident)
+    return NoSuchTable(
+        f"{missing(ident).message} as more than a name: it has no metadata yet, as it was made by CreateTable of the "
+        "S3 Tables API; finish it there, or drop it"
+    )
 
 
 def by_uuid(connection: Connection, table_uuid: str) -> TableRow | None:

@@ -35,7 +35,7 @@ def append(http: Http, catalog: Catalog, levels: tuple[str, ...], snapshot_id: i
 
 def test_tables_are_listed_by_the_beginning_of_their_name(http: Http, catalog: Catalog) -> None:
     levels = catalog.new_namespace()
-    for name in ("orders", "orders_old", "Orders", "other"):
+    for name in ("orders", "orders_old", "Orders", "other", "ähre", "ähren"):
         catalog.create(levels, name)
 
     def names(**query: str) -> list[str]:
@@ -54,6 +54,45 @@ def test_tables_are_listed_by_the_beginning_of_their_name(http: Http, catalog: C
     assert names(namespace=levels[0], prefix="o") == ["orders", "orders_old", "other"]
     assert names(prefix="orders_o") == ["orders_old"]
     assert names(namespace=levels[0], prefix="%") == []
+    assert names(namespace=levels[0], prefix="ä") == ["ähre", "ähren"]
+
+
+def test_a_blank_table_is_listed_and_shown_and_what_needs_metadata_says_that_there_is_none(
+    http: Http, catalog: Catalog
+) -> None:
+    levels, _ = catalog.new_table()
+    bucket = "arn%3Aaws%3As3tables%3Aus-east-1%3A000000000000%3Abucket%2Fdefault"
+    made = http.put(f"/s3tables/tables/{bucket}/{levels[0]}", json={"name": "blank", "format": "ICEBERG"})
+    assert made.status_code == 200, made.text
+    query = {"namespace": levels[0]}
+    listed = http.get("/api/v1/buckets/default/tables", params=query).json()["tables"]
+    assert [(one["name"], one["metadataLocation"] is None) for one in listed] == [
+        ("blank", True),
+        ("t", False),
+    ]
+    assert listed[0]["arn"] == made.json()["tableARN"]
+    path = table_path(levels, "blank")
+    shown = http.get(path).json()
+    assert shown["table"] == listed[0]
+    assert (shown["formatVersion"], shown["figures"]["dataFiles"]) == (None, 0)
+    for request in (
+        http.post(f"{path}/rename", json={"name": "other"}),
+        http.post(f"{path}/jobs", json={"kind": "icebergCompaction"}),
+    ):
+        assert "it has no metadata yet" in assert_problem(request, 404, "not-found")
+    assert_problem(http.get(f"{path}/protection"), 404, "not-found")
+    policy = {"settings": {"minInputFiles": 3}}
+    assert http.put(f"{path}/policies/icebergCompaction", json=policy).status_code == 200
+    (found,) = [
+        one
+        for one in http.get(f"{path}/policies/effective").json()["policies"]
+        if one["type"] == "icebergCompaction"
+    ]
+    assert (found["settings"]["minInputFiles"], found["sources"]["minInputFiles"]) == (3, "table")
+    assert http.delete(path).json() == {"droppedTable": None}
+    assert [
+        one["name"] for one in http.get("/api/v1/buckets/default/tables", params=query).json()["tables"]
+    ] == ["t"]
 
 
 def test_snapshots_and_refs(http: Http, catalog: Catalog) -> None:

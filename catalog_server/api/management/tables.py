@@ -21,7 +21,8 @@ from catalog_server.bootstrap import Platform
 from catalog_server.services import table_history
 from catalog_server.services.drops import protection_tag
 from catalog_server.services.handles import TableHandle
-from catalog_server.services.statistics import Statistics
+from catalog_server.services.statistics import NO_STATISTICS, Statistics
+from catalog_server.services.table_entries import TableEntry
 from catalog_server.store.tables import TableRow
 from table_format.errors import Invalid, NoSuchTable
 from table_format.ident import Namespace, TableIdent
@@ -44,10 +45,7 @@ async def list_tables(
     prefix: Annotated[str, Query(description="Only tables whose name begins so.")] = "",
 ) -> wire.Tables:
     """The tables of one namespace, or of the whole bucket."""
-    if namespace is None:
-        found = await platform.tables.list_all(principal, bucket, page, prefix=prefix)
-    else:
-        found = await platform.tables.list(principal, bucket, namespace, page, prefix=prefix)
+    found = await platform.table_listing.list(principal, bucket, namespace, page, prefix=prefix)
     return wire.Tables(
         tables=[_table(platform, row) for row in found.items], next_page_token=found.next_token
     )
@@ -74,7 +72,12 @@ async def get_table(
     platform: OnPlatform, principal: By, bucket: BucketName, namespace: InNamespace, table: TableName
 ) -> wire.TableDetails:
     """One table with its figures, which are read from the manifests of its current snapshot."""
-    handle = await platform.tables.load(principal, bucket, TableIdent(namespace, table))
+    entry = await platform.table_listing.one(principal, bucket, TableIdent(namespace, table))
+    if entry.metadata_location is None:
+        return wire.TableDetails(
+            table=_table(platform, entry), format_version=None, properties={}, figures=_figures(NO_STATISTICS)
+        )
+    handle = await platform.tables.load(principal, bucket, entry.ident)
     return wire.TableDetails(
         table=_table(platform, _row(handle)),
         format_version=handle.metadata.format_version,
@@ -208,7 +211,7 @@ def _row(handle: TableHandle) -> TableRow:
     return handle.row
 
 
-def _table(platform: Platform, row: TableRow) -> wire.Table:
+def _table(platform: Platform, row: TableRow | TableEntry) -> wire.Table:
     return wire.Table(
         bucket=row.bucket,
         namespace=list(row.ident.namespace.levels),

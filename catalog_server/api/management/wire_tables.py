@@ -15,7 +15,9 @@ class Table(Wire):
     uuid: str
     resource_id: str = Field(description="Stays what it is through renames, drops and restores.")
     location: str
-    metadata_location: str
+    metadata_location: str | None = Field(
+        description="Null of a blank table, made by CreateTable of the S3 Tables API and without metadata yet."
+    )
     version: int = Field(description="Grows at each commit.")
     protected: bool
     created_at_ms: int
@@ -64,7 +66,7 @@ class TableDetails(Wire):
     """A table with its figures."""
 
     table: Table
-    format_version: int
+    format_version: int | None = Field(description="Null of a blank table.")
     properties: dict[str, str]
     figures: Figures
 

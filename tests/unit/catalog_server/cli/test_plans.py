@@ -138,7 +138,29 @@ def test_a_plan_of_expiring_records_tells_of_files_that_leave_the_table(capsys: 
         assert text in told, told
 
 
+def test_a_plan_of_manifests(capsys: Printed) -> None:
+    part = {
+        "spec-id": 0,
+        "content": "data",
+        "why": "small",
+        "manifests": 7,
+        "bytes": 2048,
+        "paths": ["s3://lake/t/m.avro"],
+    }
+    plan = {"parts": [part], "manifests": 9, "target-bytes": 8 << 20, "remaining": 0}
+    told = shown(capsys, plan)
+    for text in (
+        "Manifests to rewrite together (1)",
+        "8.0 MiB",
+        "2.0 KiB",
+        "small",
+        "manifests of the table",
+    ):
+        assert text in told, told
+    assert "{" not in told
+
+
 def test_what_is_not_known_is_told_under_its_own_name(capsys: Printed) -> None:
-    told = shown(capsys, {"manifests": [["m1", 3], {"path": "m2"}, "m3"], "target": 8, "none": []})
-    for text in ("manifests (3)", '["m1",3]', '{"path":"m2"}', "m3", "target", "8"):
+    told = shown(capsys, {"odd": [["m1", 3], {"path": "m2"}, "m3"], "target": 8, "none": []})
+    for text in ("odd (3)", '["m1",3]', '{"path":"m2"}', "m3", "target", "8"):
         assert text in told, told
