@@ -8,7 +8,7 @@ PYTEST_WORKERS ?= 2
 PYTEST_SEED := $(if $(CI),--randomly-seed=1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-unit test-process test-blackbox test-soak test-fuzz test-kit test-pyiceberg test-differential check fmt lint types arch openapi bench clean
+.PHONY: help setup demo serve test test-unit test-process test-blackbox test-soak test-fuzz test-kit test-pyiceberg test-ingest-kills test-differential check fmt lint types arch openapi bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -54,6 +54,10 @@ test-kit: $(STAMP) ## Iceberg's own REST compatibility kit (KIT: arguments, see 
 
 test-pyiceberg: $(STAMP) ## PyIceberg's own catalog tests (PYICEBERG: arguments, see CONTRIBUTING.md)
 	@$(BIN)/python -m tests.pyiceberg_suite $(PYICEBERG)
+
+test-ingest-kills: $(STAMP) ## ingest killed again and again (INGEST_KILLS, default 34 at each of 6 points; INGEST_CRASHES)
+	@export INGEST_KILLS=$${INGEST_KILLS:-34} INGEST_CRASHES=$${INGEST_CRASHES:-1000}; \
+	$(BIN)/pytest -q --timeout 7200 tests/unit/ingest_plugin/test_crash_matrix.py tests/process/test_ingest_killed.py tests/process/test_ingest_zombie.py
 
 test-differential: $(STAMP) ## our metadata engines beside Java's, at length (DIFFERENTIAL_EXAMPLES, default 5000)
 	@DIFFERENTIAL_EXAMPLES=$${DIFFERENTIAL_EXAMPLES:-5000} $(BIN)/pytest -q --timeout 3600 tests/java/test_*metadata_java.py

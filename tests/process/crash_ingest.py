@@ -1,7 +1,8 @@
 """Ingest, made to kill itself (SIGKILL) at one point of its cycle. Run as `python crash_ingest.py ingest run …`.
 
-FRAZIL_TEST_CRASH_POINT names the point, FRAZIL_TEST_CRASH_AT the how-manieth time it is passed. Only ports are
-wrapped: the code under test is the product's, unchanged.
+FRAZIL_TEST_CRASH_POINT names the point, FRAZIL_TEST_CRASH_AT the how-manieth time it is passed; with
+FRAZIL_TEST_CRASH_SIGNAL=SIGSTOP it sleeps there until it is woken. Only ports are wrapped: the code under test is the
+product's, unchanged.
 """
 
 import itertools
@@ -19,12 +20,14 @@ from table_format.io.local import LocalObjectStore
 
 POINT = os.environ["FRAZIL_TEST_CRASH_POINT"]
 AT = int(os.environ["FRAZIL_TEST_CRASH_AT"])
+SIGNAL = signal.Signals[os.environ.get("FRAZIL_TEST_CRASH_SIGNAL", "SIGKILL")]
 times = itertools.count(1)
 
 
 def die_at(point: str) -> None:
-    if point == POINT and next(times) >= AT:
-        os.kill(os.getpid(), signal.SIGKILL)
+    # One that was killed passes no further point; one that slept goes on as if nothing had been.
+    if point == POINT and next(times) == AT:
+        os.kill(os.getpid(), SIGNAL)
 
 
 original_poll = ConfluentBroker.poll

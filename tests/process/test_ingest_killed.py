@@ -1,6 +1,7 @@
 """kill -9 of ingest at every point of its cycle, again and again: each record exactly once (ingest cases 1, 4, 5)."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -16,9 +17,10 @@ from pyiceberg.exceptions import NoSuchTableError
 from tests.fakes.mock_cluster import mock_cluster
 from tests.process.servers import Server, environment, frazil, serving
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
+KILLS = int(os.environ.get("INGEST_KILLS", "3"))
+"""How often it is killed at each point."""
+pytestmark = [pytest.mark.process, pytest.mark.timeout(240 + 20 * KILLS)]
 HARNESS = str(Path(__file__).with_name("crash_ingest.py"))
-KILLS = 3
 POINTS = (
     "after-poll",
     "after-data-files",
@@ -81,7 +83,7 @@ def kill_again_and_again(directory: Path, server: Server, servers: str, topic: s
     config = write_config(directory, server, servers, topic)
     with Producing(servers, topic) as producing:
         for number in range(KILLS):
-            env = environment({"FRAZIL_TEST_CRASH_POINT": point, "FRAZIL_TEST_CRASH_AT": str(2 + number)})
+            env = environment({"FRAZIL_TEST_CRASH_POINT": point, "FRAZIL_TEST_CRASH_AT": str(2 + number % 3)})
             code, log = run([sys.executable, HARNESS], config, directory / f"crash-{number}.log", env)
             assert code == -9, log
             seen = committed_ids(server)
