@@ -47,10 +47,7 @@ ROWS = {
     50: "PyIceberg's upsert is not used",
 }
 
-TO_COME: dict[int, str] = {
-    2: "a paused process that comes back, against the real broker",
-    8: "a commit of many thousands of files",
-}
+TO_COME: dict[int, str] = {}
 """Rows that wait for parts that are not built yet."""
 
 _NAME = re.compile(r"def test_\w*ingest_case_(\w+)")

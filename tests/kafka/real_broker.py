@@ -113,6 +113,7 @@ class RealBroker:
             "broker.session.timeout.ms": "3000",
             "broker.heartbeat.interval.ms": "500",
             "log.cleaner.dedupe.buffer.size": "16777216",
+            "log.cleaner.backoff.ms": "500",
         }
         return "".join(f"{key}={value}\n" for key, value in settings.items())
 

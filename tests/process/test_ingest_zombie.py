@@ -19,7 +19,9 @@ from tests.process.test_ingest_killed import HARNESS, committed_ids
 
 pytestmark = [pytest.mark.process, pytest.mark.kafka, pytest.mark.timeout(400)]
 PARTITIONS = 3
-POINTS = ["before-commit-is-sent"] + (["after-poll", "after-data-files"] if "INGEST_KILLS" in os.environ else [])
+POINTS = ["before-commit-is-sent"] + (
+    ["after-poll", "after-data-files"] if "INGEST_KILLS" in os.environ else []
+)
 
 
 def write_config(directory: Path, server: Server, servers: str, topic: str) -> Path:

@@ -1106,3 +1106,14 @@ def test_a_partition_with_more_to_read_is_complete_up_to_its_last_record() -> No
     per = orjson.loads(lab.summary()["ingest.valid-through"])["flights"]
     assert per["1"] == 1_700_000_000_000 < per["0"]
     assert lab.summary()["ingest.valid-through-ts"] == "1700000000000"
+
+
+def test_ingest_case_8_a_commit_of_two_thousand_partitions() -> None:
+    """No message that could grow too large goes between processes: files are told to the catalog in manifests."""
+    lab = Lab(**{"partition.by": "[id]"})
+    lab.json(*({"id": number} for number in range(2000)))
+    assert lab.run().stopped == {}
+    assert sorted(lab.values("id")) == list(range(2000))
+    assert lab.summary()["added-data-files"] == "2000"
+    ((_, _, updates),) = [commit for commit in lab.catalog.commits if commit[0] == lab.ident]
+    assert len(orjson.dumps(updates)) < 10_000
