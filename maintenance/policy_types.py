@@ -56,6 +56,8 @@ class CompactionPolicy(InForce):
     """Share of a data file's rows that is probably deleted, from which it is rewritten for its sake."""
     max_bytes_per_run: int = MAX_BYTES_PER_RUN
     """Input of one run."""
+    copy_row_groups: bool = True
+    """Whether row groups may be copied as they are, instead of being decoded and encoded."""
     trigger_file_count: int
     trigger_bytes: int | None = None
     trigger_delete_files: int | None = None

@@ -203,6 +203,8 @@ class JobSettings:
     max_groups_per_run: int = 256
     groups_per_commit: int = 16
     commit_attempts: int = 50
+    min_copied_row_group_bytes: int = 4 * 1024**2
+    """Row groups that are smaller in the mean are rewritten, not copied."""
     max_snapshots_per_run: int = 1000
     max_manifest_bytes_per_run: int = 128 * 1024**2
     """Manifests that one rewrite holds, as their files are packed; in memory they take about four times that."""

@@ -135,6 +135,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Rule]]] = {
         "targetFileSizeMB": whole(64, 512, 512),
         "strategy": Rule(check=_strategy, bounds=" or ".join(_STRATEGIES), default="auto"),
         "tiers": Rule(check=_tiers, bounds=f"1 to {_MAX_TIERS} pairs of belowBytes and targetBytes"),
+        "copyRowGroups": Rule(check=_truth, bounds="true or false", default=True),
         "minInputFiles": whole(2, 10_000, 5),
         "minFileAgeSeconds": whole(0, 30 * DAY_S, 0),
         "deleteFileThreshold": whole(1, 1_000_000, 100),

@@ -79,6 +79,9 @@ def _report(planned: CompactionPlan, progress: Progress, policy: CompactionPolic
     figures: dict[str, Figure] = _left_alone(planned, policy) | {
         "dataFilesBefore": planned.data_files,
         "groups": progress.groups,
+        "groupsCopied": progress.groups_copied,
+        "groupsRewritten": progress.groups - progress.groups_copied,
+        "notCopied": [f"{number} {reason}" for reason, number in sorted(progress.not_copied.items())],
         "conflicts": progress.conflicts,
         "remainingGroups": planned.remaining_groups,
         "commits": progress.commits,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from maintenance.compaction.columns import why_not_rewritten
+from maintenance.compaction.copying import why_rewritten
 from maintenance.compaction.delete_burden import burdens, why_not_applied
 from maintenance.compaction.layout import Layout, layout_of
 from maintenance.compaction.plan_types import CompactionPlan, Nothing, PlannedFile, PlannedGroup, encode_value
@@ -50,11 +51,17 @@ def plan(
             left_alone=dict(sorted(left.items())),
         )
     groups.sort(key=_rank)
-    chosen = _within_limits(groups, policy, settings)
+    chosen = [
+        replace(group, strategy=layout.strategy, order_id=layout.order_id)
+        for group in _within_limits(groups, policy, settings)
+    ]
     return CompactionPlan(
         snapshot_id=files.snapshot_id,
         sequence_number=files.sequence_number,
-        groups=tuple(replace(group, strategy=layout.strategy, order_id=layout.order_id) for group in chosen),
+        groups=tuple(
+            replace(group, rewritten_because=why_rewritten(group, metadata, policy, settings))
+            for group in chosen
+        ),
         remaining_groups=len(groups) - len(chosen),
         data_files=len(files.tasks),
         left_alone=dict(sorted(left.items())),

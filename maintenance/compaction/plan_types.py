@@ -37,6 +37,8 @@ class PlannedGroup:
     strategy: Strategy = Strategy.BINPACK
     order_id: int | None = None
     """The sort order by which the output will be sorted."""
+    rewritten_because: str | None = None
+    """Why its rows are decoded and encoded; None when its row groups may be copied as they are."""
 
     @property
     def size(self) -> int:
@@ -58,6 +60,7 @@ class PlannedGroup:
             "reason": self.reason,
             "strategy": self.strategy.value,
             "sort-order-id": self.order_id,
+            "rewritten-because": self.rewritten_because,
             "inputs": [[f.path, f.size, f.records, f.sequence_number, f.delete_files] for f in self.inputs],
         }
 
@@ -72,6 +75,7 @@ class PlannedGroup:
             reason=document["reason"],
             strategy=Strategy(document.get("strategy", Strategy.BINPACK)),
             order_id=document.get("sort-order-id"),
+            rewritten_because=document.get("rewritten-because"),
             inputs=tuple(
                 PlannedFile(
                     path=path, size=size, records=records, sequence_number=sequence, delete_files=deletes

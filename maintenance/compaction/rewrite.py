@@ -15,9 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from maintenance.compaction.columns import keeps_lineage, written_schema
+from maintenance.compaction.copying import Copied, Copying
 from maintenance.compaction.layout import Strategy, sort_order
 from maintenance.compaction.plan_types import PlannedGroup
 from maintenance.compaction.tiers import BinReason
+from maintenance.ports import JobSettings
 from table_format.clock import Ids
 from table_format.errors import Internal
 from table_format.ident import join
@@ -48,6 +50,8 @@ class Rewritten:
     outputs: tuple[DataFile, ...]
     deleted: int = 0
     """Rows that deletes took away."""
+    not_copied: str | None = None
+    """Why its rows were decoded and encoded; None when its row groups were copied."""
 
     @property
     def size(self) -> int:
@@ -71,6 +75,7 @@ class Place:
     """Asked between two batches of rows; raises `Stopped` when the job is to end."""
     deletes: DeleteCache = field(default_factory=DeleteCache)
     """Delete files that several inputs share."""
+    settings: JobSettings = field(default_factory=JobSettings)
 
 
 def execute(group: PlannedGroup, tasks: Mapping[str, FileTask], place: Place) -> Rewritten:
@@ -82,6 +87,9 @@ def execute(group: PlannedGroup, tasks: Mapping[str, FileTask], place: Place) ->
         Stopped: the job is to end; what was written may go.
     """
     inputs = tuple(tasks[file.path] for file in group.inputs)
+    copied = _copying(group, place).attempt(group, [task.entry.data_file for task in inputs])
+    if isinstance(copied, Copied):
+        return Rewritten(group=group, inputs=inputs, outputs=(copied.file,))
     options = FileOptions.of(written_schema(place.metadata), place.metadata.properties)
     writer = RollingWriter(
         store=place.store,
@@ -105,7 +113,7 @@ def execute(group: PlannedGroup, tasks: Mapping[str, FileTask], place: Place) ->
     _check_tally(group, inputs, count.tally)
     deleted = count.tally.deleted
     check_rows(group, count.rows, outputs, place.store, deleted=deleted)
-    return Rewritten(group=group, inputs=inputs, outputs=outputs, deleted=deleted)
+    return Rewritten(group=group, inputs=inputs, outputs=outputs, deleted=deleted, not_copied=copied)
 
 
 @dataclass(slots=True)
@@ -145,6 +153,17 @@ def laid_out(
         for batch in rows:
             sorter.add(batch)
         yield from sorter.rows()
+
+
+def _copying(group: PlannedGroup, place: Place) -> Copying:
+    return Copying(
+        store=place.store,
+        metadata=place.metadata,
+        ids=place.ids,
+        settings=place.settings,
+        next_path=partial(_next_path, group, place),
+        go_on=place.go_on,
+    )
 
 
 def _next_path(group: PlannedGroup, place: Place) -> str:

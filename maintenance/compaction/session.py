@@ -4,6 +4,7 @@ Outputs that were never sent to the catalog, or were certainly refused, are dele
 outcome is in doubt nothing is deleted: what turns out unreferenced is found by the unreferenced-file job.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -59,6 +60,9 @@ class Progress:
     rows_deleted: int = 0
     delete_files_removed: int = 0
     conflicts: int = 0
+    groups_copied: int = 0
+    not_copied: Counter[str] = field(default_factory=Counter)
+    """Groups whose rows were decoded and encoded, by reason."""
     data_files_after: int | None = None
     lease_lost: bool = False
     why_stopped: str = LEASE_LOST
@@ -117,6 +121,7 @@ class Session:
             numbers=count(),
             opened=set(),
             go_on=self._go_on,
+            settings=ctx.settings,
         )
         self._cache = TreeCache()
         self.progress = Progress()
@@ -245,6 +250,8 @@ class Session:
         removed = ours.get("summary", {}).get("removed-delete-files", "")
         progress.delete_files_removed += int(removed) if committed and removed.isdecimal() else 0
         progress.groups += len(committed)
+        progress.groups_copied += sum(done.not_copied is None for done in committed)
+        progress.not_copied.update(done.not_copied for done in committed if done.not_copied is not None)
         progress.commits += 1 if committed else 0
         progress.files_in += sum(len(done.inputs) for done in committed)
         progress.files_out += sum(len(done.outputs) for done in committed)

@@ -4,6 +4,7 @@ Counts and bounds are by field id of leaf columns. Bounds are never tighter than
 bound is rounded up or left out, repeated columns (inside lists and maps) have counts only.
 """
 
+import math
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ _COLUMN = "write.metadata.metrics.column."
 _INFERRED_LIMIT = "write.metadata.metrics.max-inferred-column-defaults"
 _TRUNCATE = re.compile(r"truncate\((\d{1,9})\)")
 _MAX_CODE_POINT = 0x10FFFF
+_FLOATS = frozenset({"float", "double"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +117,7 @@ def _mode(text: str | None, default: Mode) -> Mode:
 
 def count_nans(batch: pa.RecordBatch, columns: Sequence[Leaf], counts: dict[int, int]) -> None:
     """Add the NaNs of a batch (in the table's own schema) to `counts`, for every float column at any depth."""
-    floats = {
-        leaf.view.id for leaf in columns if leaf.primitive.name in {"float", "double"} and leaf.mode.counts
-    }
+    floats = {leaf.view.id for leaf in columns if leaf.primitive.name in _FLOATS and leaf.mode.counts}
     if not floats:
         return
     remaining = iter(columns)
@@ -152,7 +152,7 @@ class _Column:
     upper: Any = None
     bounded: bool = True
 
-    def add(self, chunk: Any, leaf: Leaf) -> None:
+    def add(self, chunk: Any, leaf: Leaf, *, own: bool) -> None:
         self.size += chunk.total_compressed_size
         self.values += chunk.num_values
         stats = chunk.statistics if chunk.is_stats_set else None
@@ -160,15 +160,21 @@ class _Column:
         self.nulls = None if self.nulls is None or known_nulls is None else self.nulls + known_nulls
         if stats is not None and stats.has_min_max:
             low, high = (_comparable(raw, leaf.primitive) for raw in (stats.min_raw, stats.max_raw))
+            if not own and leaf.primitive.name in _FLOATS:
+                low, high = low or -0.0, high or 0.0  # either zero may be told where there are both
+                self.bounded = self.bounded and not (math.isnan(low) or math.isnan(high))
             self.lower = low if self.lower is None else min(self.lower, low)
             self.upper = high if self.upper is None else max(self.upper, high)
-        elif known_nulls != chunk.num_values and leaf.primitive.name not in {"float", "double"}:
-            # Values whose bounds the writer left out (very long ones). Floats without bounds are all NaN.
+        elif known_nulls != chunk.num_values and not (own and leaf.primitive.name in _FLOATS):
+            # Values whose bounds the writer left out (very long ones). Our own writer's floats without bounds are all
+            # NaN; others leave out the bounds of what has any NaN.
             self.bounded = False
 
 
-def metrics(footer: pq.FileMetaData, columns: Sequence[Leaf], nans: Mapping[int, int]) -> Metrics:
-    """The metrics of a file that was written with exactly these columns.
+def metrics(
+    footer: pq.FileMetaData, columns: Sequence[Leaf], nans: Mapping[int, int], *, own: bool = True
+) -> Metrics:
+    """The metrics of a file that was written with exactly these columns: by us, or (not `own`) by whomever.
 
     Raises:
         Internal: the file has other columns.
@@ -181,7 +187,7 @@ def metrics(footer: pq.FileMetaData, columns: Sequence[Leaf], nans: Mapping[int,
         group = footer.row_group(place)
         offsets.append(_start(group.column(0)))
         for position, leaf in enumerate(columns):
-            sums[position].add(group.column(position), leaf)
+            sums[position].add(group.column(position), leaf, own=own)
     counted = [(leaf, total) for leaf, total in zip(columns, sums, strict=True) if leaf.mode.counts]
     bounded = [
         (leaf, total)

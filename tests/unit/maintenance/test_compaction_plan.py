@@ -99,6 +99,7 @@ def test_an_exact_plan():
                 below_bytes=32,
                 target_bytes=64,
                 reason="leaves-tier",
+                rewritten_because="small row groups",
                 inputs=(
                     PlannedFile(path="a", size=20, records=10, sequence_number=1),
                     PlannedFile(path="b", size=20, records=10, sequence_number=2),
