@@ -38,6 +38,8 @@ _LEAST_BUDGET: Final = 256 << 10
 _BUDGET_SHARE: Final = 250
 _END_BYTES: Final = 2 << 10
 """Read of both ends of a chunk of which no page is small enough."""
+_ODD: Final = (OSError, ValueError, OverflowError)
+"""What pyarrow raises beside its own errors about what it does not expect."""
 _DATA_PAGE, _DATA_PAGE_V2 = 0, 3
 
 
@@ -49,7 +51,7 @@ def parsed_by_arrow(merged: Merged) -> pq.FileMetaData:
     """
     try:
         return pq.read_metadata(pa.BufferReader(MAGIC + merged.tail))
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, *_ODD) as error:
         raise Invalid(f"the joint footer is not understood: {error}") from error
 
 
@@ -81,7 +83,7 @@ def check_merged(
             here = _Side(store, output, indexes, at)
             there = _Side(store, source.footer, source.indexes, one.group)
             _sample(here, there, draw, budget // len(merged.placed))
-    except (Invalid, Unsupported, pa.ArrowException, OSError) as error:
+    except (Invalid, Unsupported, pa.ArrowException, *_ODD) as error:
         raise Internal(
             f"{path}, which was put together of copied row groups, is not right: {error}"
         ) from error

@@ -78,7 +78,8 @@ def worlds(draw: st.DrawFn) -> World:
                 "write_page_checksum": draw(st.booleans()),
                 "write_statistics": draw(st.booleans()),
                 "row_group_size": draw(st.sampled_from([1, 7, 100, 1000])),
-                "data_page_size": draw(st.sampled_from([1, 64, 1 << 20])),
+                # Of a single byte it begins lists with an empty page, over which pyarrow's own reader stumbles.
+                "data_page_size": draw(st.sampled_from([64, 200, 1 << 20])),
                 "write_batch_size": draw(st.sampled_from([1, 5, 1024])),
                 "bloom_filter_options": dict.fromkeys(
                     [name for name in names if name in ("long", "text", "words", "bytes")], True

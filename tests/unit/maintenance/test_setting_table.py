@@ -33,6 +33,7 @@ CASES = {
         (Tier(below_bytes=2048, target_bytes=4096),),
         (Tier(below_bytes=4096, target_bytes=8192),),
     ),
+    (COMPACTION, "copyRowGroups"): (False, True, "copy_row_groups", False, True),
     (COMPACTION, "minInputFiles"): (2, 3, "min_input_files", 2, 3),
     (COMPACTION, "minFileAgeSeconds"): (1, 2, "min_file_age_seconds", 1, 2),
     (COMPACTION, "deleteFileThreshold"): (1, 2, "delete_file_threshold", 1, 2),
