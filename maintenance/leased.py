@@ -111,6 +111,10 @@ class LeasedContext:
         """The store of a location."""
         return self._inner.store_for(location)
 
+    def reaches(self, path: str) -> bool:
+        """Whether the path lies in the table's bucket."""
+        return self._inner.reaches(path)
+
     def policy(self, kind: JobKind) -> Policy:
         """The policy in force."""
         return self._inner.policy(kind)

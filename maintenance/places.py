@@ -64,6 +64,11 @@ def inside(location: str, path: str) -> bool:
     return within and not any(part in (".", "..") for part in path.split("/"))
 
 
+def holds(place: str, path: str) -> bool:
+    """Whether the path is the place or lies below it, as text; below it not with a segment `.` or `..`."""
+    return comparable(strip_slash(path)) == comparable(strip_slash(place)) or inside(place, path)
+
+
 def may_contain(outer: str, inner: str) -> bool:
     """Whether `inner` is `outer` or lies below it; True when a location cannot be understood."""
     try:

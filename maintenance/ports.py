@@ -247,6 +247,10 @@ class JobContext(Protocol):
         """The object store that holds that location."""
         ...
 
+    def reaches(self, path: str) -> bool:
+        """Whether the path lies in the table's bucket, so that a store of this context reads it."""
+        ...
+
     def policy(self, kind: JobKind) -> Policy:
         """The policy in force for the job's table (read anew at every call)."""
         ...

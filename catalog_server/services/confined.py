@@ -15,9 +15,13 @@ from table_format.io.store import DeleteFailure, ObjectInfo, ObjectStore, Piece,
 class Confined:
     """The store below `within`; every other path is refused alike, whether anything is there or not."""
 
-    def __init__(self, store: ObjectStore, within: str) -> None:
+    def __init__(
+        self, store: ObjectStore, within: str, inside: Callable[[str, str], bool] = is_inside
+    ) -> None:
+        """`inside` tells of (place, path) whether the one holds the other."""
         self._store = store
         self._within = within
+        self._is_inside = inside
 
     def get(self, path: str, byte_range: tuple[int, int] | None = None) -> bytes:
         """As the store."""
@@ -59,6 +63,6 @@ class Confined:
         return self._store.compose(self._inside(path), pieces, go_on)
 
     def _inside(self, path: str) -> str:
-        if not is_inside(self._within, path):
+        if not self._is_inside(self._within, path):
             raise Invalid(f"file {path!r} is not inside the table bucket's location {self._within}")
         return path

@@ -2,16 +2,18 @@
 
 import asyncio
 from collections.abc import Collection, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from catalog_server.services.confined import Confined
 from catalog_server.services.policies import PolicyService
 from catalog_server.services.port import InProcessCatalog
 from catalog_server.services.stores import Stores
-from catalog_server.store import dropped, job_listing, jobs, places, tables, unreferenced
+from catalog_server.store import buckets, dropped, job_listing, jobs, places, tables, unreferenced
 from catalog_server.store.engine import Database
+from maintenance.places import holds
 from maintenance.policies import Policy, PolicyType
 from maintenance.ports import (
     DroppedNeighbour,
@@ -73,10 +75,31 @@ class DatabaseJobContext:
     stores: Stores
     database: Database
     policies: PolicyService
+    _known_location: list[str | None] = field(default_factory=list)
 
     def store_for(self, location: str) -> ObjectStore:
-        """The object store that holds that location."""
-        return self.stores.store_for(location)
+        """The object store that holds that location, of which nothing outside the table's bucket can be reached.
+
+        What metadata, manifests and delete files name was written by clients, and only seen when it is followed.
+        """
+        return Confined(self.stores.store_for(location), self._bounds(location), holds)
+
+    def reaches(self, path: str) -> bool:
+        """Whether the path lies in the table's bucket."""
+        bucket = self._bucket_location()
+        return bucket is not None and holds(bucket, path)
+
+    def _bounds(self, location: str) -> str:
+        """The bucket's location; a place outside it (the bucket is gone, or another's) is reached by itself alone."""
+        bucket = self._bucket_location()
+        return location if bucket is None or not holds(bucket, location) else bucket
+
+    def _bucket_location(self) -> str | None:
+        """Where the bucket lies, which never changes; None: it is gone."""
+        if not self._known_location:
+            found = self.database.read_now(buckets.find, self.job.bucket)
+            self._known_location.append(None if found is None else found.location)
+        return self._known_location[0]
 
     def policy(self, kind: JobKind) -> Policy:
         """The policy in force for the job's table (read anew at every call).

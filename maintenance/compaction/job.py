@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from maintenance.compaction.foreign import OUTSIDE, own_files
 from maintenance.compaction.layout import layout_of
 from maintenance.compaction.plan import plan
 from maintenance.compaction.plan_types import CompactionPlan, Nothing
@@ -34,11 +35,16 @@ def run(ctx: JobContext, job: Job) -> Report:
         return admission
     job, policy = admission
     store = ctx.store_for(table.metadata.location)
-    files = snapshot_files(store, table.metadata)
+    found = own_files(ctx, snapshot_files(store, table.metadata))
+    if isinstance(found, Report):
+        return found
+    files, foreign = found
     files = replace(files, tasks=with_deletes_that_name_them(store, files))
     note = layout_of(table.metadata, policy.strategy).note
     policy = policy if note is None else replace(policy, notes=(*policy.notes, note))
     planned = plan(files, table.metadata, policy, ctx.settings, ctx.clock.now_ms())
+    if foreign:
+        planned = replace(planned, left_alone={**planned.left_alone, OUTSIDE: foreign})
     if isinstance(planned, Nothing):
         figures = _left_alone(planned, policy) | {"dataFilesBefore": planned.data_files}
         return Report(outcome=Outcome.NOTHING, reason=planned.reason, figures=figures, plan=planned.to_json())

@@ -1,8 +1,8 @@
 """The unreferenced-file job: list first, read the references after, mark, and delete what stayed marked long enough.
 
 Two phases lie between a file and its deletion, each with its own age; before each batch the newest metadata and the
-lease are read again. Only files below the table's own location are ever touched, and none that a dropped table there
-needs.
+lease are read again. Only files below the table's own location, and below places that its properties name and that are
+its alone, are ever touched, and none that a dropped table there needs.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from maintenance.deletion import Deleted, delete_in_batches
 from maintenance.gate import admitted
 from maintenance.neighbours import Neighbours, UnknownNeighbour
-from maintenance.orphans.plan import Ages, Evidence, OrphanPlan, Stop, ages, plan
-from maintenance.places import inside, overlapping
+from maintenance.orphans.plan import Ages, Evidence, OrphanPlan, Stop, ages, plan, together
+from maintenance.places import holds, inside, overlapping, own_roots
 from maintenance.policy_types import UnreferencedPolicy
 from maintenance.ports import Job, JobContext
 from maintenance.reach import Reach, metadata_files
@@ -52,15 +52,20 @@ def run(ctx: JobContext, job: Job) -> Report:
     if isinstance(gathered, Report):
         return gathered
     wanted = ages(policy, ctx.settings)
-    planned = plan(
-        gathered.evidence,
-        wanted,
-        ctx.settings,
-        ctx.clock.now_ms(),
-        allow_large_share=job.payload.get("allowLargeShare") is True,
-    )
-    if isinstance(planned, Stop):
-        raise Suspicious(planned.reason)
+    plans: list[OrphanPlan] = []
+    for evidence in gathered.evidence:
+        found = plan(
+            evidence,
+            wanted,
+            ctx.settings,
+            ctx.clock.now_ms(),
+            allow_large_share=job.payload.get("allowLargeShare") is True,
+        )
+        if isinstance(found, Stop):
+            raise Suspicious(found.reason)
+        plans.append(found)
+    policy = replace(policy, notes=(*policy.notes, *gathered.notes))
+    planned = together(plans)
     if job.dry_run:
         return _with_notes(_dry_run(planned, wanted), policy)
     return _with_notes(_carry_out(ctx, job, gathered, planned, policy), policy)
@@ -83,7 +88,10 @@ def _why_skipped(ctx: JobContext, table: LoadedTable) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Gathered:
-    evidence: Evidence
+    evidence: Sequence[Evidence]
+    """Of each of the table's places: its location first."""
+    notes: Sequence[str]
+    """Places that were not looked at, and why."""
     reach: Reach
     neighbours: Neighbours
     store: ObjectStore
@@ -98,9 +106,10 @@ def _gather(ctx: JobContext, job: Job, before: LoadedTable) -> _Gathered | Repor
     """List first, reach after: a file committed in between is referenced, never an apparent orphan."""
     location = before.metadata.location
     store = ctx.store_for(location)
-    listing = [info for info in store.list(location) if inside(location, info.path)]
+    roots, notes = _roots(ctx, before)
+    listings = {root: [info for info in store.list(root) if inside(root, info.path)] for root in roots}
     after = ctx.catalog.load(before.ident)
-    if not is_target(after, job) or after.metadata.location != location:
+    if not is_target(after, job) or _places(after) != _places(before):
         return skipped("the table was replaced or moved during the listing")
     old_ids = {snapshot["snapshot-id"] for snapshot in before.metadata.snapshots}
     both = [s["snapshot-id"] for s in after.metadata.snapshots if s["snapshot-id"] in old_ids]
@@ -111,21 +120,53 @@ def _gather(ctx: JobContext, job: Job, before: LoadedTable) -> _Gathered | Repor
     reach.adopt(settled.all, both)
     reach.cover(after)
     reach.references.add([*metadata_files(before), *version_hints(location)])
-    neighbours = Neighbours(ctx, [location], reach.references)
+    neighbours = Neighbours(ctx, roots, reach.references)
     try:
         neighbours.cover()
     except UnknownNeighbour as error:
         return skipped(error.message)
     known = ctx.unreferenced.known(job.table_uuid)
-    evidence = Evidence(
-        location=location,
-        listing=listing,
-        references=reach.references,
-        must_be_listed=must | {before.metadata_location} if _still_logged(before, after) else must,
-        known=known,
-        held=ctx.unreferenced.held(job.table_uuid, list(known)),
-    )
-    return _Gathered(evidence=evidence, reach=reach, neighbours=neighbours, store=store)
+    held = ctx.unreferenced.held(job.table_uuid, list(known))
+    evidence = [
+        Evidence(
+            location=root,
+            listing=listing,
+            references=reach.references,
+            must_be_listed=must | {before.metadata_location} if _still_logged(before, after) else must,
+            known={
+                path: at_ms
+                for path, at_ms in known.items()
+                # What was noted at a place that is the table's no more is forgotten.
+                if inside(root, path) or (root == location and not any(inside(one, path) for one in roots))
+            },
+            held=held,
+        )
+        for root, listing in listings.items()
+    ]
+    return _Gathered(evidence=evidence, notes=notes, reach=reach, neighbours=neighbours, store=store)
+
+
+def _places(table: LoadedTable) -> list[str]:
+    return own_roots(table.metadata.location, table.metadata.properties)
+
+
+def _roots(ctx: JobContext, table: LoadedTable) -> tuple[list[str], list[str]]:
+    """The table's location and the other places that its properties name, if they are its alone; why others are not."""
+    location, *named = _places(table)
+    roots, notes = [location], []
+    others = ctx.other_table_locations()
+    for place in dict.fromkeys(named):
+        if any(holds(root, place) for root in roots):
+            continue
+        if not ctx.reaches(place):
+            notes.append(f"{place} lies outside the table bucket: files there are not looked at")
+        elif (other := overlapping(place, [*others, *roots])) is not None:
+            notes.append(
+                f"{place} overlaps {other}: whose files are whose cannot be told, so none is looked at"
+            )
+        else:
+            roots.append(place)
+    return roots, notes
 
 
 def _still_logged(before: LoadedTable, after: LoadedTable) -> bool:

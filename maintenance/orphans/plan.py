@@ -131,6 +131,21 @@ def plan(
     )
 
 
+def together(plans: Sequence[OrphanPlan]) -> OrphanPlan:
+    """The plans of a table's places as one."""
+    due = [planned.next_due_ms for planned in plans if planned.next_due_ms is not None]
+    return OrphanPlan(
+        mark=tuple(file for planned in plans for file in planned.mark),
+        forget=tuple(path for planned in plans for path in planned.forget),
+        delete=tuple(info for planned in plans for info in planned.delete),
+        waiting=sum(planned.waiting for planned in plans),
+        too_young=sum(planned.too_young for planned in plans),
+        listed=sum(planned.listed for planned in plans),
+        next_due_ms=min(due, default=None),
+        held=sum(planned.held for planned in plans),
+    )
+
+
 def _is_old(info: ObjectInfo, before_ms: int) -> bool:
     """Old enough for certain: an unknown or zero time counts as just written."""
     return info.modified_ms is not None and 0 < info.modified_ms < before_ms

@@ -19,11 +19,14 @@ from maintenance.policies import CompactionPolicy
 from maintenance.ports import Job, JobContext, JobKind, JobQueue, NewJob, PolicySource, Unreferenced
 from maintenance.purge.job import run as run_purge
 from maintenance.report import Outcome
+from maintenance.worker import RUNNERS
 from table_format.catalog import NewTable, TableCatalog
 from table_format.clock import SystemClock, SystemIds
 from table_format.errors import AlreadyExists, CommitFailed, Invalid, NoSuchJob, NoSuchTable
 from table_format.ident import Namespace, TableIdent
 from table_format.io.memory import MemoryObjectStore
+from table_format.manifest.entries import ManifestFile
+from table_format.manifest.lists import write_manifest_list
 from tests.databases import away
 from tests.factories.commits import SCHEMA, append
 from tests.factories.platforms import WAREHOUSE, create
@@ -259,7 +262,13 @@ async def test_the_surroundings_of_a_running_job(
     assert await off_loop(lambda: log.known("u")) == {"p": 5}
     await off_loop(lambda: log.forget("u", ["p"]))
     assert await off_loop(lambda: log.known("u")) == {}
-    assert context.store_for(table.metadata.location).exists(table.metadata_location or "")
+    store = await off_loop(lambda: context.store_for(table.metadata.location))
+    assert store.exists(table.metadata_location or "")
+    assert context.reaches(table.metadata.location)
+    for outside in ("memory://elsewhere/x", f"{table.metadata.location}/../../../x", "/etc/passwd"):
+        assert not context.reaches(outside)
+        with pytest.raises(Invalid, match="is not inside the table bucket's location"):
+            store.get(outside)
 
     clock.advance(61)
     assert not await off_loop(context.still_leased)
@@ -312,3 +321,44 @@ async def test_a_lease_that_can_not_be_checked_is_lost(platform: Platform, table
     assert await off_loop(context.still_leased)
     async with away(platform.database):
         assert not await off_loop(context.still_leased)
+
+
+@pytest.mark.parametrize("kind", ["icebergCompaction", "icebergUnreferencedFileRemoval", "icebergManifests"])
+async def test_S22_a_job_reads_no_manifest_outside_the_bucket(
+    platform: Platform, table: TableHandle, kind: str
+) -> None:
+    store = platform.stores.store_for(WAREHOUSE)
+    secrets = [f"memory://elsewhere/secret{number}.avro" for number in range(2)]
+    at = f"{table.metadata.location}/metadata/hostile.avro"
+    for secret in secrets:
+        store.put(secret, b"secret")
+    listed = [
+        ManifestFile(
+            path=secret,
+            length=6,
+            spec_id=0,
+            sequence_number=1,
+            min_sequence_number=1,
+            added_snapshot_id=1,
+            **dict.fromkeys(("added_files_count", "added_rows_count"), 1),
+            **dict.fromkeys(
+                ("existing_files_count", "deleted_files_count", "existing_rows_count", "deleted_rows_count"),
+                0,
+            ),
+        )
+        for secret in secrets
+    ]
+    write_manifest_list(
+        store, at, listed, format_version=2, snapshot_id=1, parent_snapshot_id=None, sequence_number=1
+    )
+    needs, updates = append(table.metadata, 1, **{"manifest-list": at})
+    await platform.commits.commit(ANONYMOUS, "default", T, needs, updates)
+    scope = PolicyScope(bucket="default", namespace=None)
+    document = {"status": "enabled", "settings": {"minManifests": 2}}
+    await platform.policies.put(ANONYMOUS, scope, "icebergManifests", document)
+    await ask(platform, kind=kind)
+    job = await claim(platform)
+    context = platform.job_context(job, "w")
+    with pytest.raises(Invalid, match=r"secret0\.avro' is not inside the table bucket's location"):
+        await off_loop(lambda: RUNNERS[job.kind](context, job))
+    assert all(store.exists(secret) for secret in secrets)

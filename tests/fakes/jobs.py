@@ -210,8 +210,14 @@ class FakeContext:
     allow_unsafe: bool = True
     """Whether documents may say what is below the safety floors, so that tests need no hours."""
 
+    within: str | None = None
+    """The bucket's location; None: everything is in it."""
+
     def store_for(self, location: str) -> ObjectStore:
         return self.store
+
+    def reaches(self, path: str) -> bool:
+        return self.within is None or path.startswith(f"{self.within}/")
 
     def policy(self, kind: JobKind) -> Policy:
         properties = self.catalog.load(self.ident).metadata.properties if self.ident else {}

@@ -11,7 +11,9 @@ from maintenance.ports import JobKind, JobSettings
 from maintenance.report import Outcome
 from table_format.commit.summary import count, totals_of
 from table_format.errors import Internal, Invalid, NoSuchFile
+from table_format.io.faults import Failing
 from table_format.io.memory import MemoryObjectStore
+from table_format.manifest.entries import DataFile
 from table_format.scan.deletes import read_task
 from table_format.scan.plan import snapshot_files
 from tests.factories.lake import IDENT, Lake
@@ -307,3 +309,47 @@ def test_a_delete_file_that_names_no_columns_stops_its_group(lake):
     with pytest.raises(Invalid, match="which no schema of the table has"):
         compact(lake)
     assert len(lake.tasks()) == 2
+
+
+def test_S22_a_data_file_outside_the_bucket_is_left_alone_and_told(lake):
+    for number in range(6):
+        lake.append_rows(row(number))
+    foreign = "memory://elsewhere/secret.parquet"
+    size = lake.parquet(lake.metadata.schema(), [row(99)], foreign)
+    lake.append(DataFile(file_path=foreign, record_count=1, file_size_in_bytes=size))
+    before = lake.rows()
+    ctx = FakeContext(
+        catalog=lake.catalog,
+        clock=lake.clock,
+        ids=lake.ids,
+        store=Bounded(lake.store),
+        documents={JobKind.COMPACTION: {"status": "enabled", "settings": {"minInputFiles": 2}}},
+        ident=IDENT,
+        within="memory://warehouse",
+    )
+    report = compact(lake, ctx)
+    assert report.outcome is Outcome.DONE
+    assert "1 outside the table bucket" in report.figures["leftAlone"]
+    assert report.figures["filesRewritten"] == 6
+    assert lake.rows() == before
+    # Which rows a delete file deletes that is not read, nobody knows: no file is rewritten.
+    delete = lake.equality_file([row(1)], [1])
+    lake.row_delta([], [replace(delete, file_path="memory://elsewhere/delete.parquet")])
+    head = lake.metadata.current_snapshot_id
+    report = compact(lake, ctx)
+    assert (report.outcome, lake.metadata.current_snapshot_id) == (Outcome.SKIPPED, head)
+    assert report.reason.startswith(
+        "delete file memory://elsewhere/delete.parquet lies outside the table bucket"
+    )
+
+
+class Bounded(Failing):
+    """Nothing outside the warehouse may be asked for."""
+
+    def get(self, path, byte_range=None):
+        assert path.startswith("memory://warehouse/"), path
+        return super().get(path, byte_range)
+
+    def open_input(self, path):
+        assert path.startswith("memory://warehouse/"), path
+        return super().open_input(path)

@@ -9,6 +9,7 @@ from table_format.errors import NoSuchFile, Unavailable
 from table_format.io.faults import Failing, Rule
 from table_format.io.memory import MemoryObjectStore
 from table_format.io.store import ObjectInfo
+from table_format.manifest.entries import DataFile
 from tests.factories.lake import IDENT, Lake
 from tests.fakes.clock import ManualClock
 from tests.fakes.jobs import FakeContext, job
@@ -497,3 +498,97 @@ def test_a_file_that_is_held_while_the_run_is_about_to_delete_it_stays(lake):
     assert (report.figures["filesDeleted"], report.figures["filesHeld"]) == (1, 1)
     assert report.figures["filesReferencedAfterAll"] == 0
     assert path in ctx.unreferenced.known(lake.metadata.uuid)
+
+
+def elsewhere(**properties):
+    clock = ManualClock()
+    places = {"write.data.path": "memory://data/of-t", "write.metadata.path": "memory://meta/of-t"}
+    lake = Lake(MemoryObjectStore(clock), clock=clock, **{**places, **properties})
+    # Lake puts its files below the location; a writer that follows the property puts them there.
+    path = "memory://data/of-t/d.parquet"
+    size = lake.parquet(lake.metadata.schema(), [{"id": 1, "name": "a"}], path)
+    lake.append(DataFile(file_path=path, record_count=1, file_size_in_bytes=size))
+    strays = ["memory://data/of-t/stray", "memory://meta/of-t/stray", f"{lake.metadata.location}/stray"]
+    for stray_path in (*strays, "memory://data/of-u/other", "memory://data/of-t2/other"):
+        lake.store.put(stray_path, b"x")
+    return lake, strays
+
+
+def everything(lake):
+    return {
+        info.path
+        for place in ("memory://data", "memory://meta", "memory://warehouse")
+        for info in lake.store.list(place)
+    }
+
+
+def both_phases(lake, ctx):
+    lake.clock.advance(4 * DAY)
+    first = remove(lake, ctx)
+    lake.clock.advance(11 * DAY)
+    return first, remove(lake, ctx)
+
+
+def test_R46_places_that_properties_name_are_cleaned_too():
+    lake, strays = elsewhere()
+    before = everything(lake)
+    first, second = both_phases(lake, context(lake))
+    assert first.figures["filesMarked"] == second.figures["filesDeleted"] == 3
+    assert everything(lake) == before.difference(strays)
+    assert lake.rows() == [{"id": 1, "name": "a"}]
+    assert "notes" not in first.figures
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("memory://data", "memory://data overlaps memory://data/of-u: whose files are whose cannot be told"),
+        ("memory://data/of-u", "memory://data/of-u overlaps memory://data/of-u: whose files"),
+        ("memory://data/of-u/below", "memory://data/of-u/below overlaps memory://data/of-u: whose files"),
+        ("memory://warehouse", "memory://warehouse overlaps memory://warehouse/"),
+        ("memory://far/of-t", "memory://far/of-t lies outside the table bucket"),
+    ],
+)
+def test_R46_a_place_that_is_not_the_tables_alone_is_not_looked_at(place, told):
+    lake, strays = elsewhere(**{"write.data.path": place})
+    lake.store.put("memory://far/of-t/stray", b"x")
+    before = everything(lake)
+    ctx = context(lake)
+    ctx.others = ["memory://data/of-u"]
+    ctx.reaches = lambda path: not path.startswith("memory://far")
+    first, _ = both_phases(lake, ctx)
+    assert everything(lake) == before.difference(strays[1:])
+    assert lake.store.exists("memory://far/of-t/stray")
+    (note,) = first.figures["notes"]
+    assert note.startswith(told)
+
+
+def test_R46_what_was_noted_at_a_place_is_forgotten_when_it_is_the_tables_no_more():
+    lake, strays = elsewhere()
+    ctx = context(lake)
+    lake.clock.advance(4 * DAY)
+    remove(lake, ctx)
+    assert set(ctx.unreferenced.known(lake.metadata.uuid)) == set(strays)
+    lake.catalog.commit(IDENT, [], [{"action": "remove-properties", "removals": ["write.data.path"]}])
+    lake.clock.advance(11 * DAY)
+    remove(lake, ctx)
+    assert lake.store.exists(strays[0])
+    assert not any(lake.store.exists(path) for path in strays[1:])
+    assert strays[0] not in ctx.unreferenced.known(lake.metadata.uuid)
+    assert lake.store.exists("memory://data/of-t/d.parquet")
+
+
+def test_R46_a_place_that_appears_during_the_listing_stops_the_run():
+    lake, _ = elsewhere()
+    ctx = context(lake)
+
+    class Moving(Failing):
+        def list(self, prefix):
+            lake.catalog.commit(
+                IDENT, [], [{"action": "set-properties", "updates": {"write.data.path": "memory://data/new"}}]
+            )
+            return super().list(prefix)
+
+    ctx.store = Moving(lake.store)
+    lake.clock.advance(4 * DAY)
+    assert remove(lake, ctx).reason == "the table was replaced or moved during the listing"

@@ -1,0 +1,25 @@
+"""Files outside the table's bucket that manifests name: never read, whoever named them, and told."""
+
+from dataclasses import replace
+from typing import Final
+
+from maintenance.ports import JobContext
+from maintenance.report import Report, skipped
+from table_format.scan.plan import SnapshotFiles
+
+OUTSIDE: Final = "outside the table bucket"
+
+
+def own_files(ctx: JobContext, files: SnapshotFiles) -> tuple[SnapshotFiles, int] | Report:
+    """The files less data files outside the bucket, and how many those are.
+
+    A report, when a delete file lies there: which rows it deletes cannot be told, so no file may be rewritten.
+    """
+    for entry in files.delete_entries:
+        if not ctx.reaches(entry.data_file.file_path):
+            return skipped(
+                f"delete file {entry.data_file.file_path} lies outside the table bucket and is not read: which rows "
+                "it deletes cannot be told, so no file is rewritten"
+            )
+    own = [task for task in files.tasks if ctx.reaches(task.entry.data_file.file_path)]
+    return replace(files, tasks=own), len(files.tasks) - len(own)
