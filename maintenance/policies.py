@@ -23,7 +23,7 @@ from maintenance.policy_types import (
 )
 from maintenance.quiet_hours import quiet_hours
 from maintenance.safety import MIN_UNREFERENCED_AGE_S, raise_to_floors, refuse_unsafe
-from maintenance.setting_rules import MIB, SETTINGS, TWINS, Tier, seconds_of
+from maintenance.setting_rules import MIB, SETTINGS, TWINS, SortField, Tier, seconds_of
 from maintenance.table_properties import MIN_SNAPSHOT_AGE_S, from_properties, gc_disabled, notes
 from table_format.errors import Invalid
 from table_format.jsontypes import JsonObject
@@ -285,6 +285,7 @@ def _compaction(values: JsonObject, chosen: tuple[Tier, ...], common: dict[str, 
         tiers=chosen,
         strategy=str(values["strategy"]),
         copy_row_groups=bool(values["copyRowGroups"]),
+        sort_order=tuple(SortField.from_json(field) for field in values.get("sortOrder") or ()),
         min_input_files=int(values["minInputFiles"]),
         min_file_age_seconds=int(values["minFileAgeSeconds"]),
         delete_file_threshold=int(values["deleteFileThreshold"]),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from maintenance.quiet_hours import QuietHours
-from maintenance.setting_rules import MAX_BYTES_PER_RUN, Tier
+from maintenance.setting_rules import MAX_BYTES_PER_RUN, SortField, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ class CompactionPolicy(InForce):
     tiers: tuple[Tier, ...]
     strategy: str = "auto"
     """As the policy says it; what it comes to depends on the table."""
+    sort_order: tuple[SortField, ...] = ()
+    """By which files are sorted; none: by the table's own sort order."""
     min_input_files: int
     min_file_age_seconds: int
     delete_file_threshold: int = 100

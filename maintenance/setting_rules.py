@@ -4,6 +4,7 @@
 acts on it.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -29,6 +30,12 @@ _MIN_MANIFEST_BYTES: Final = 64 * 1024
 _MAX_MANIFEST_BYTES: Final = 64 * MIB
 _MAX_COLUMN: Final = 1024
 _MAX_SHOWN: Final = 80
+_MAX_SORT_FIELDS: Final = 16
+_SORT_CHOICES: Final = {
+    "transform": re.compile(r"identity|year|month|day|hour|bucket\[[0-9]{1,9}\]|truncate\[[0-9]{1,9}\]"),
+    "direction": re.compile(r"asc|desc"),
+    "nullOrder": re.compile(r"nulls-first|nulls-last"),
+}
 _STRATEGIES: Final = ("auto", "binpack", "sort", "z-order")
 
 Check = Callable[[str, object], object]
@@ -41,6 +48,27 @@ class Tier:
 
     below_bytes: int
     target_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortField:
+    """One field of a sort order that a policy asks for: by the name of its column, nested ones joined by dots."""
+
+    column: str
+    transform: str
+    direction: str
+    null_order: str
+
+    @classmethod
+    def from_json(cls, document: JsonObject) -> "SortField":
+        """A field as a policy has it, with what it leaves out."""
+        direction = document.get("direction", "asc")
+        return cls(
+            column=document["column"],
+            transform=document.get("transform", "identity"),
+            direction=direction,
+            null_order=document.get("nullOrder", f"nulls-{'first' if direction == 'asc' else 'last'}"),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +148,26 @@ def _tiers(name: str, value: object) -> list[JsonObject]:
     return tiers
 
 
+def _sort_order(name: str, value: object) -> list[JsonObject]:
+    if not isinstance(value, list) or not 1 <= len(value) <= _MAX_SORT_FIELDS:
+        raise Invalid(f"setting {name} must be a list of 1 to {_MAX_SORT_FIELDS} objects")
+    for position, item in enumerate(value):
+        where = f"{name}[{position}]"
+        if not isinstance(item, dict) or "column" not in item or set(item) - set(_SORT_CHOICES) - {"column"}:
+            raise Invalid(f"{where} must have a column, and may have {', '.join(_SORT_CHOICES)}")
+        _column(f"{where}.column", item["column"])
+        for member, allowed in _SORT_CHOICES.items():
+            text = item.get(member)
+            if member in item and not (isinstance(text, str) and allowed.fullmatch(text)):
+                raise Invalid(
+                    f"{where}.{member} is {_shown(text)}: it must be {allowed.pattern.replace('|', ' or ')}"
+                )
+    seen = [SortField.from_json(item) for item in value]
+    if len({(field.column, field.transform) for field in seen}) < len(seen):
+        raise Invalid(f"setting {name} names the same column twice")
+    return value
+
+
 def _common(interval_seconds: int) -> dict[str, Rule]:
     """What every kind of policy has."""
     return {
@@ -134,6 +182,10 @@ SETTINGS: Final[Mapping[str, Mapping[str, Rule]]] = {
     "icebergCompaction": {
         "targetFileSizeMB": whole(64, 512, 512),
         "strategy": Rule(check=_strategy, bounds=" or ".join(_STRATEGIES), default="auto"),
+        "sortOrder": Rule(
+            check=_sort_order,
+            bounds=f"1 to {_MAX_SORT_FIELDS} columns, each with transform, direction and nullOrder if they are others",
+        ),
         "tiers": Rule(check=_tiers, bounds=f"1 to {_MAX_TIERS} pairs of belowBytes and targetBytes"),
         "copyRowGroups": Rule(check=_truth, bounds="true or false", default=True),
         "minInputFiles": whole(2, 10_000, 5),

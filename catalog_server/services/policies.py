@@ -17,7 +17,7 @@ from catalog_server.store.table_entries import TableEntry
 from catalog_server.store.tables import TableRow
 from maintenance import policies as rules
 from maintenance.compaction.layout import Strategy, why_not_sorted
-from maintenance.policies import Policy, PolicyType
+from maintenance.policies import CompactionPolicy, Policy, PolicyType
 from maintenance.records.plan import column_of
 from maintenance.setting_rules import BUCKETS_ONLY
 from table_format.clock import Clock
@@ -219,8 +219,9 @@ class PolicyService:
             )
         if scope.table is None or scope.namespace is None or document["status"] != "enabled":
             return
-        if kind is PolicyType.COMPACTION and document["settings"].get("strategy") in _SORTING:
-            await self._check_sortable(scope.bucket, TableIdent(scope.namespace, scope.table), document)
+        sorts = document["settings"].get("strategy") in _SORTING or "sortOrder" in document["settings"]
+        if kind is PolicyType.COMPACTION and sorts:
+            await self._check_sortable(scope, TableIdent(scope.namespace, scope.table), document)
         if kind is not PolicyType.RECORDS:
             return
         row = await self._database.read(_table, scope.bucket, TableIdent(scope.namespace, scope.table))
@@ -232,17 +233,24 @@ class PolicyService:
             column = above.value("column")
         column_of(metadata, None if column is None else str(column))
 
-    async def _check_sortable(self, bucket: str, ident: TableIdent, document: JsonObject) -> None:
-        entry = await self._database.read(_entry, bucket, ident)
-        reason = None
+    async def _check_sortable(self, scope: PolicyScope, ident: TableIdent, document: JsonObject) -> None:
+        entry = await self._database.read(_entry, scope.bucket, ident)
+        above, _ = await self._surroundings(scope)
+        kind = PolicyType.COMPACTION.value
+        layers = [*(layer.of(PolicyType.COMPACTION) for layer in above[:-1]), document]
+        policy = rules.effective(kind, layers, {})
+        if not isinstance(policy, CompactionPolicy) or policy.strategy == Strategy.BINPACK:
+            return
         if entry.metadata_location is None:
-            reason = "the table has no metadata yet, and so no sort order"
+            reason: str | None = "the table has no metadata yet, and so no sort order"
         else:
-            reason = why_not_sorted((await self._documents.load(entry.metadata_location)).metadata)
+            metadata = (await self._documents.load(entry.metadata_location)).metadata
+            reason = why_not_sorted(metadata, policy.sort_order)
         if reason is not None:
+            by = "the policy's" if policy.sort_order else "the table's"
             raise Invalid(
-                f"strategy {document['settings']['strategy']} sorts by the table's sort order: {reason}; "
-                "give the table a sort order first, or use auto or binpack"
+                f"strategy {policy.strategy} sorts by {by} sort order: {reason}; give the table a sort order first, "
+                "name other columns in sortOrder, or use binpack"
             )
 
 

@@ -40,7 +40,7 @@ def run(ctx: JobContext, job: Job) -> Report:
         return found
     files, foreign = found
     files = replace(files, tasks=with_deletes_that_name_them(store, files))
-    note = layout_of(table.metadata, policy.strategy).note
+    note = layout_of(table.metadata, policy.strategy, policy.sort_order).note
     policy = policy if note is None else replace(policy, notes=(*policy.notes, note))
     planned = plan(files, table.metadata, policy, ctx.settings, ctx.clock.now_ms())
     if foreign:

@@ -39,7 +39,7 @@ def plan(
     if files.snapshot_id is None or not files.tasks:
         return Nothing(reason="the table has no data files")
     left: Counter[str] = Counter()
-    layout = layout_of(metadata, policy.strategy)
+    layout = layout_of(metadata, policy.strategy, policy.sort_order)
     partitions = _candidates(files.tasks, metadata, policy, layout, now_ms, left)
     groups: list[PlannedGroup] = []
     for (spec_id, _), part in partitions.items():
@@ -52,7 +52,7 @@ def plan(
         )
     groups.sort(key=_rank)
     chosen = [
-        replace(group, strategy=layout.strategy, order_id=layout.order_id)
+        replace(group, strategy=layout.strategy, order_id=layout.order_id, sort_fields=layout.fields)
         for group in _within_limits(groups, policy, settings)
     ]
     return CompactionPlan(

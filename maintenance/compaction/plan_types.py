@@ -36,7 +36,9 @@ class PlannedGroup:
     inputs: tuple[PlannedFile, ...]
     strategy: Strategy = Strategy.BINPACK
     order_id: int | None = None
-    """The sort order by which the output will be sorted."""
+    """The sort order of the table by which the output will be sorted."""
+    sort_fields: tuple[JsonObject, ...] | None = None
+    """What rows are sorted by, where a policy says it; None: the table's default sort order."""
     rewritten_because: str | None = None
     """Why its rows are decoded and encoded; None when its row groups may be copied as they are."""
 
@@ -61,6 +63,7 @@ class PlannedGroup:
             "strategy": self.strategy.value,
             "sort-order-id": self.order_id,
             "rewritten-because": self.rewritten_because,
+            "sort-fields": None if self.sort_fields is None else list(self.sort_fields),
             "inputs": [[f.path, f.size, f.records, f.sequence_number, f.delete_files] for f in self.inputs],
         }
 
@@ -76,6 +79,7 @@ class PlannedGroup:
             strategy=Strategy(document.get("strategy", Strategy.BINPACK)),
             order_id=document.get("sort-order-id"),
             rewritten_because=document.get("rewritten-because"),
+            sort_fields=None if document.get("sort-fields") is None else tuple(document["sort-fields"]),
             inputs=tuple(
                 PlannedFile(
                     path=path, size=size, records=records, sequence_number=sequence, delete_files=deletes

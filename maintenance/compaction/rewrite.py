@@ -147,7 +147,8 @@ def laid_out(
     if group.strategy is Strategy.BINPACK:
         yield from rows
         return
-    ordering = Ordering(sort_order(metadata), metadata.schema())
+    order = sort_order(metadata) if group.sort_fields is None else {"fields": group.sort_fields}
+    ordering = Ordering(order, metadata.schema())
     by_order = group.strategy is Strategy.SORT
     with Sorter(options.arrow, ordering.keys if by_order else ordering.z_keys) as sorter:
         for batch in rows:

@@ -133,6 +133,11 @@ def test_strategies_that_sort_need_a_sort_order_at_the_table_and_are_taken_above
             settings = holds(http, path)["settings"]
             assert isinstance(settings, dict)
             assert settings["strategy"] == strategy
+    for sorted_by, status in (([{"column": "id"}], 200), ([{"column": "gone"}], 400)):
+        body = {"settings": {"strategy": "sort", "sortOrder": sorted_by}}
+        assert http.put(f"{table}/policies/{KIND}", json=body).status_code == status
+    refused = http.put(f"{table}/policies/{KIND}", json={"settings": {"sortOrder": [{"column": "gone"}]}})
+    assert "names a column 'gone' that the table does not have" in assert_problem(refused, 400, "invalid")
     for strategy in ("auto", "binpack"):
         body = {"settings": {"strategy": strategy}}
         assert http.put(f"{table}/policies/{KIND}", json=body).status_code == 200

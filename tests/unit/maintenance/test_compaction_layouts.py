@@ -15,6 +15,7 @@ from maintenance.compaction.layout import Layout, Strategy, layout_of, why_not_s
 from maintenance.compaction.plan_types import CompactionPlan
 from maintenance.ports import JobKind, JobSettings
 from maintenance.report import Outcome
+from maintenance.setting_rules import SortField
 from table_format.errors import Internal
 from table_format.io.local import LocalObjectStore
 from table_format.io.memory import MemoryObjectStore
@@ -42,8 +43,9 @@ def lake_of(wanted=BY_ID_DOWN, **more):
     return Lake(MemoryObjectStore(clock), clock=clock, order=wanted, **more)
 
 
-def context(lake, strategy=None, tiers=TIERS):
+def context(lake, strategy=None, tiers=TIERS, by=None):
     settings = {"tiers": tiers, "minInputFiles": 2} | ({} if strategy is None else {"strategy": strategy})
+    settings |= {} if by is None else {"sortOrder": by}
     return FakeContext(
         catalog=lake.catalog,
         clock=lake.clock,
@@ -358,3 +360,66 @@ def test_duckdb_agrees_that_a_sorted_file_is_in_order(tmp_path):
             "SELECT id, name FROM read_parquet(?) ORDER BY name DESC NULLS LAST, id ASC NULLS FIRST", [path]
         ).fetchall()
     assert plain == wanted_rows
+
+
+DOWN = {"column": "id", "direction": "desc"}
+
+
+def test_a_policys_sort_order_is_followed_where_the_table_has_none():
+    lake = lake_of(order(order_id=0))
+    fill(lake, 3, 1, 2)
+    report = compact(lake, by=[DOWN])
+    assert report.outcome is Outcome.DONE
+    assert [row["id"] for row in stored(lake, only(lake))] == [3, 2, 1, None, None, None]
+    assert only(lake).data_file.sort_order_id in (None, 0)
+    assert sorted(row["id"] or 0 for row in lake.rows()) == [0, 0, 0, 1, 2, 3]
+    # No order of the table says so: what is large enough is not sorted again.
+    assert compact(lake, by=[DOWN]).outcome is Outcome.NOTHING
+
+
+def test_a_policys_sort_order_goes_before_the_tables_own():
+    lake = lake_of(order(field(1)))
+    fill(lake, 3, 1, 2)
+    compact(lake, "sort", by=[{**DOWN, "nullOrder": "nulls-first"}])
+    assert [row["id"] for row in stored(lake, only(lake))] == [None, None, None, 3, 2, 1]
+    assert only(lake).data_file.sort_order_id in (None, 0)
+
+
+def test_a_policys_sort_order_that_the_table_has_too_is_told_by_its_id():
+    lake = lake_of()
+    fill(lake, 3, 1, 2)
+    compact(lake, by=[DOWN])
+    assert only(lake).data_file.sort_order_id == 1
+
+
+def test_a_plan_with_a_policys_sort_order_survives_json():
+    lake = lake_of(order(order_id=0))
+    fill(lake, 3, 1)
+    layout = layout_of(lake.metadata, "z-order", (SortField.from_json(DOWN),))
+    assert (layout.strategy, layout.order_id) == (Strategy.Z_ORDER, None)
+    report = run(
+        context(lake, "z-order", by=[DOWN]), job(JobKind.COMPACTION, IDENT, lake.metadata.uuid, dry_run=True)
+    )
+    planned = CompactionPlan.from_json(report.plan)
+    assert planned.to_json() == report.plan
+    (group,) = planned.groups
+    assert (group.strategy, group.sort_fields) == (
+        Strategy.Z_ORDER,
+        (field(1, direction="desc", nulls="nulls-last"),),
+    )
+
+
+def test_a_column_that_the_table_has_not_packs_with_a_note():
+    lake = lake_of(order(order_id=0))
+    fill(lake, 2, 1)
+    report = compact(lake, by=[{"column": "gone"}])
+    assert report.outcome is Outcome.DONE
+    (note,) = report.figures["notes"]
+    assert note == (
+        "strategy auto: the policy's sort order names a column 'gone' that the table does not have, "
+        "so files are packed unsorted"
+    )
+    asked = (SortField.from_json({"column": "name", "transform": "day"}),)
+    reason = why_not_sorted(lake.metadata, asked)
+    assert reason is not None
+    assert reason.startswith("the policy's sort order cannot be followed: ")

@@ -7,7 +7,7 @@ import pytest
 from maintenance.policies import PolicyType, effective, explain, validate
 from maintenance.policy_types import InForce
 from maintenance.quiet_hours import QuietHours, Window
-from maintenance.setting_rules import DAY_S, HOUR_S, MIB, SETTINGS, Tier
+from maintenance.setting_rules import DAY_S, HOUR_S, MIB, SETTINGS, SortField, Tier
 from maintenance.table_properties import PROPERTIES
 from table_format.errors import Invalid
 
@@ -26,6 +26,13 @@ QUIET_CASE = (QUIET, NIGHTS, quiet("Europe/Berlin", 0, 8, 18), quiet("UTC", 6, 2
 CASES = {
     (COMPACTION, "targetFileSizeMB"): (64, 128, "target_file_size_bytes", 64 * MIB, 128 * MIB),
     (COMPACTION, "strategy"): ("sort", "z-order", "strategy", "sort", "z-order"),
+    (COMPACTION, "sortOrder"): (
+        [{"column": "a"}],
+        [{"column": "a.b", "transform": "day", "direction": "desc", "nullOrder": "nulls-first"}],
+        "sort_order",
+        (SortField(column="a", transform="identity", direction="asc", null_order="nulls-first"),),
+        (SortField(column="a.b", transform="day", direction="desc", null_order="nulls-first"),),
+    ),
     (COMPACTION, "tiers"): (
         [{"belowBytes": 2048, "targetBytes": 4096}],
         [{"belowBytes": 4096, "targetBytes": 8192}],
