@@ -144,7 +144,11 @@ def files_to_damage() -> Iterator[tuple[bytes, pa.Table]]:
     )
     for index, groups, version in ((True, 10, "1.0"), (False, 100, "2.0")):
         buffer = io.BytesIO()
-        more = {"bloom_filter_options": {"word": True}, "data_page_version": version, "compression": "zstd"}
+        more = {
+            "bloom_filter_options": {"word": {"ndv": 50}},
+            "data_page_version": version,
+            "compression": "zstd",
+        }
         pq.write_table(table, buffer, write_page_index=index, row_group_size=groups, **more)
         yield buffer.getvalue(), table
 
