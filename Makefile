@@ -8,7 +8,7 @@ PYTEST_WORKERS ?= 2
 PYTEST_SEED := $(if $(CI),--randomly-seed=1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-unit test-process test-blackbox test-soak test-fuzz test-kit test-pyiceberg test-ingest-kills test-differential check fmt lint types arch openapi bench clean
+.PHONY: help setup demo serve test test-unit test-process test-blackbox test-soak test-fuzz test-kit test-pyiceberg test-ingest-kills test-differential test-simulation check fmt lint types arch openapi bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -61,6 +61,9 @@ test-ingest-kills: $(STAMP) ## ingest killed again and again (INGEST_KILLS, defa
 
 test-differential: $(STAMP) ## our metadata engines beside Java's, at length (DIFFERENTIAL_EXAMPLES, default 5000)
 	@DIFFERENTIAL_EXAMPLES=$${DIFFERENTIAL_EXAMPLES:-5000} $(BIN)/pytest -q --timeout 3600 tests/java/test_*metadata_java.py
+
+test-simulation: $(STAMP) ## seeded worlds of writers, jobs and failures (SIMULATION_SEEDS, default 100000; SIMULATION_FIRST)
+	@SIMULATION_SEEDS=$${SIMULATION_SEEDS:-100000} $(BIN)/pytest -q -n $(PYTEST_WORKERS) --dist worksteal tests/simulation
 
 check: lint types arch ## all gates: lint, format, types, architecture
 

@@ -5,9 +5,23 @@ Changes a row from queued to running, nothing else.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, and_, case, exists, func, literal, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    update,
+)
 
 from catalog_server.store.job_rows import JobRow, JobState, must
 from catalog_server.store.schema import buckets, jobs
@@ -55,31 +69,9 @@ def claim(
     The most urgent first; among equals that of the bucket that was served the longest time ago, so that a bucket with
     thousands of jobs delays one with a single job by one job only; within a bucket the one that waits longest.
     """
-    other = jobs.alias("other")
-    busy = exists().where(
-        other.c.table_uuid == jobs.c.table_uuid, other.c.state == JobState.RUNNING, ~other.c.dry_run
-    )
-    served = jobs.alias("served")
-    served_ms = (
-        select(func.max(served.c.started_at_ms))
-        .where(served.c.bucket_id == buckets.c.id)
-        .correlate(buckets)
-        .scalar_subquery()
-    )
-    turns = select(buckets.c.id, func.coalesce(served_ms, 0).label("served_ms")).subquery()
-    job_id = connection.execute(
-        select(jobs.c.id)
-        .join(turns, turns.c.id == jobs.c.bucket_id)
-        .where(
-            jobs.c.state == JobState.QUEUED,
-            jobs.c.run_after_ms <= now_ms,
-            jobs.c.kind.in_(list(kinds)),
-            jobs.c.dry_run if rules.dry_only else or_(jobs.c.dry_run, and_(~busy, *_within(rules))),
-        )
-        .order_by(jobs.c.priority.desc(), turns.c.served_ms, _waiting_since(), jobs.c.id)
-        .limit(1)
-        .with_for_update(of=jobs, skip_locked=True)
-    ).scalar_one_or_none()
+    wanted = tuple(kinds)
+    due = _due(wanted, rules) if rules.limited else _unlimited(wanted, rules.dry_only)
+    job_id = connection.execute(due, {"now_ms": now_ms}).scalar_one_or_none()
     if job_id is None:
         return None
     connection.execute(
@@ -95,6 +87,41 @@ def claim(
         )
     )
     return must(connection, job_id)
+
+
+@lru_cache(maxsize=64)
+def _unlimited(kinds: tuple[str, ...], dry_only: bool) -> Select[Any]:
+    """`_due` without limits, built once: every idle worker asks it all the time."""
+    return _due(kinds, ClaimRules(dry_only=dry_only))
+
+
+def _due(kinds: tuple[str, ...], rules: ClaimRules) -> Select[Any]:
+    """The id of the job that is next at `now_ms`."""
+    other = jobs.alias("other")
+    busy = exists().where(
+        other.c.table_uuid == jobs.c.table_uuid, other.c.state == JobState.RUNNING, ~other.c.dry_run
+    )
+    served = jobs.alias("served")
+    served_ms = (
+        select(func.max(served.c.started_at_ms))
+        .where(served.c.bucket_id == buckets.c.id)
+        .correlate(buckets)
+        .scalar_subquery()
+    )
+    turns = select(buckets.c.id, func.coalesce(served_ms, 0).label("served_ms")).subquery()
+    return (
+        select(jobs.c.id)
+        .join(turns, turns.c.id == jobs.c.bucket_id)
+        .where(
+            jobs.c.state == JobState.QUEUED,
+            jobs.c.run_after_ms <= bindparam("now_ms"),
+            jobs.c.kind.in_(kinds),
+            jobs.c.dry_run if rules.dry_only else or_(jobs.c.dry_run, and_(~busy, *_within(rules))),
+        )
+        .order_by(jobs.c.priority.desc(), turns.c.served_ms, _waiting_since(), jobs.c.id)
+        .limit(1)
+        .with_for_update(of=jobs, skip_locked=True)
+    )
 
 
 def _within(rules: ClaimRules) -> list[ColumnElement[bool]]:
