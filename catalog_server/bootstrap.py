@@ -15,6 +15,7 @@ from pathlib import Path
 import structlog
 
 from catalog_server.services.arns import Arns
+from catalog_server.services.backlogs import BacklogService
 from catalog_server.services.buckets import BucketService
 from catalog_server.services.commits import CommitLimits, CommitService
 from catalog_server.services.content_limits import ContentLimits
@@ -101,6 +102,7 @@ class Platform:
     jobs: JobService
     noncurrent: NoncurrentService
     job_figures: JobFigures
+    backlogs: BacklogService
     idempotency: IdempotencyService
     reports: ReportService
 
@@ -291,6 +293,7 @@ def build(
         jobs=JobService(database, clock, policies, _job_limits(settings)),
         noncurrent=NoncurrentService(database, clock, policies),
         job_figures=JobFigures(database, clock),
+        backlogs=BacklogService(database, documents, policies, clock),
         idempotency=IdempotencyService(database, clock, lifetime_ms=limits.idempotency_minutes * _MINUTE_MS),
         reports=ReportService(database, tables, clock, _report_limits(settings)),
     )

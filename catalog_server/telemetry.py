@@ -106,6 +106,31 @@ JOB_SECONDS = Histogram(
     buckets=(0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0),
     registry=REGISTRY,
 )
+JOBS_OVERDUE = Gauge(
+    "frazil_maintenance_jobs_overdue",
+    "Maintenance jobs of a kind that could have run for an hour already, or that failed and wait for another attempt.",
+    ("kind",),
+    registry=REGISTRY,
+)
+JOB_OUTCOMES = Counter(
+    "frazil_maintenance_outcomes_total",
+    "Maintenance jobs that ended, by kind and outcome: done, nothing, skipped, conflict, cancelled or failed.",
+    ("kind", "outcome"),
+    registry=REGISTRY,
+)
+JOB_FILES = Counter(
+    "frazil_maintenance_files_total",
+    "Files of maintenance jobs that ended, by kind and part: before (taken out of tables by a rewrite), after (written "
+    "instead), deleted.",
+    ("kind", "part"),
+    registry=REGISTRY,
+)
+JOB_BYTES = Counter(
+    "frazil_maintenance_bytes_total",
+    "Bytes of the files that frazil_maintenance_files_total counts, where the job knows them.",
+    ("kind", "part"),
+    registry=REGISTRY,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +158,12 @@ METRICS: tuple[Metric, ...] = (
     Metric("frazil_maintenance_jobs", "gauge", ("kind", "state"), "Maintenance jobs by kind and state."),
     Metric("frazil_maintenance_queue_age_seconds", "gauge", ("kind",), "Age of the longest waiting job."),
     Metric("frazil_maintenance_job_seconds", "histogram", ("kind", "state"), "Time per job that ended."),
+    Metric("frazil_maintenance_jobs_overdue", "gauge", ("kind",), "Jobs that wait for an hour, or failed."),
+    Metric(
+        "frazil_maintenance_outcomes_total", "counter", ("kind", "outcome"), "Jobs that ended, by outcome."
+    ),
+    Metric("frazil_maintenance_files_total", "counter", ("kind", "part"), "Files before, after and deleted."),
+    Metric("frazil_maintenance_bytes_total", "counter", ("kind", "part"), "Bytes before, after and deleted."),
     Metric("frazil_metrics_reports_total", "counter", ("outcome",), "Clients' metrics reports by outcome."),
 )
 """Every metric by its public name; a test holds this list and the registry together."""

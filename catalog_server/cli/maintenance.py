@@ -263,6 +263,8 @@ def status(table: OfTable, bucket: Bucket = "default", url: Url = DEFAULT_URL, a
         )
         rows.append(["", "next", moment(upcoming["atMs"]) or upcoming["why"], upcoming["reason"]])
     print_table(f"Maintenance of {table}", ["kind", "run", "when", "what, or why then"], rows)
+    if found["behind"]:
+        print_line(f"compaction falls behind: {found['behind']['reason']}")
 
 
 def _within(namespace: str | None, table: str | None) -> dict[str, QueryValue]:

@@ -12,8 +12,17 @@ import structlog
 from catalog_server.store import job_listing as listing
 from catalog_server.store.engine import Database
 from catalog_server.store.job_rows import JobState
-from catalog_server.telemetry import JOB_SECONDS, JOBS, JOBS_WAITING_SECONDS
+from catalog_server.telemetry import (
+    JOB_BYTES,
+    JOB_FILES,
+    JOB_OUTCOMES,
+    JOB_SECONDS,
+    JOBS,
+    JOBS_OVERDUE,
+    JOBS_WAITING_SECONDS,
+)
 from maintenance.ports import JobKind
+from maintenance.report import Outcome
 from table_format.clock import Clock
 from table_format.errors import TableFormatError
 
@@ -25,6 +34,20 @@ _LATE_MS: Final = 60_000
 """The clocks of workers may differ by so much, and a commit may take so long."""
 _MOST_ENDED: Final = 10_000
 _REMEMBERED: Final = 20_000
+_OVERDUE_MS: Final = 3_600_000
+_FILES: Final = {
+    "filesRewritten": "before",
+    "filesWritten": "after",
+    "filesDeleted": "deleted",
+    "deletedDataFiles": "before",
+}
+"""What reports call the files they took out, wrote and deleted."""
+_BYTES: Final = {
+    "bytesRead": "before",
+    "bytesWritten": "after",
+    "bytesDeleted": "deleted",
+    "removedFilesSize": "before",
+}
 
 
 class JobFigures:
@@ -47,6 +70,7 @@ class JobFigures:
         try:
             counts = await self._database.read(listing.counts)
             waiting = await self._database.read(listing.waiting_since, now_ms)
+            overdue = await self._database.read(listing.overdue, now_ms - _OVERDUE_MS)
             since_ms = max(self._since_ms - _LATE_MS, self._started_ms)
             ended = await self._database.read(listing.ended_since, since_ms, _MOST_ENDED)
         except TableFormatError as error:
@@ -56,6 +80,7 @@ class JobFigures:
         for kind in JobKind:
             for state in JobState:
                 JOBS.labels(kind.value, state.value).set(found.get((kind.value, state.value), 0))
+            JOBS_OVERDUE.labels(kind.value).set(overdue.get(kind.value, 0))
             since = waiting.get(kind.value)
             JOBS_WAITING_SECONDS.labels(kind.value).set(0 if since is None else max(now_ms - since, 0) / 1000)
         for one in ended:
@@ -70,3 +95,12 @@ class JobFigures:
             self._told.popitem(last=False)
         self._since_ms = max(self._since_ms, one.finished_at_ms)
         JOB_SECONDS.labels(one.kind, one.state).observe(one.milliseconds / 1000)
+        report = one.report or {}
+        outcome = report.get("outcome") if one.state == JobState.DONE else one.state
+        JOB_OUTCOMES.labels(one.kind, outcome if outcome in set(Outcome) else one.state).inc()
+        figures = report.get("figures")
+        for names, counter in ((_FILES, JOB_FILES), (_BYTES, JOB_BYTES)):
+            for name, part in names.items():
+                number = figures.get(name) if isinstance(figures, dict) else None
+                if isinstance(number, int) and number > 0:
+                    counter.labels(one.kind, part).inc(number)

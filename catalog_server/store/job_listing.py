@@ -22,6 +22,7 @@ from sqlalchemy import (
 
 from catalog_server.store.job_rows import ENDED, OPEN, PLAN, JobRow, JobState, job_of, joined
 from catalog_server.store.schema import buckets, jobs, tables
+from table_format.jsontypes import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,12 +202,26 @@ class Ended:
     state: str
     finished_at_ms: int
     milliseconds: int
+    report: JsonObject | None
+
+
+def overdue(connection: Connection, before_ms: int) -> dict[str, int]:
+    """Queued jobs by kind that could have run since that moment, or that failed already; dry runs aside."""
+    waits = and_(jobs.c.run_after_ms <= before_ms, jobs.c.created_at_ms <= before_ms)
+    rows = connection.execute(
+        select(jobs.c.kind, func.count().label("found"))
+        .where(jobs.c.state == JobState.QUEUED, ~jobs.c.dry_run, or_(waits, jobs.c.error.is_not(None)))
+        .group_by(jobs.c.kind)
+    )
+    return {row.kind: row.found for row in rows}
 
 
 def ended_since(connection: Connection, since_ms: int, limit: int) -> list[Ended]:
     """Jobs that ended at that moment or later, the oldest first; dry runs aside."""
     rows = connection.execute(
-        select(jobs.c.id, jobs.c.kind, jobs.c.state, jobs.c.started_at_ms, jobs.c.finished_at_ms)
+        select(
+            jobs.c.id, jobs.c.kind, jobs.c.state, jobs.c.started_at_ms, jobs.c.finished_at_ms, jobs.c.report
+        )
         .where(jobs.c.finished_at_ms >= since_ms, ~jobs.c.dry_run, jobs.c.started_at_ms.is_not(None))
         .order_by(jobs.c.finished_at_ms)
         .limit(limit)
@@ -218,6 +233,7 @@ def ended_since(connection: Connection, since_ms: int, limit: int) -> list[Ended
             state=row.state,
             finished_at_ms=row.finished_at_ms,
             milliseconds=max(row.finished_at_ms - row.started_at_ms, 0),
+            report=row.report,
         )
         for row in rows
     ]

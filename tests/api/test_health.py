@@ -61,9 +61,21 @@ def test_metrics_tell_of_jobs(tmp_path: Path) -> None:
             job = await platform.jobs.claim("w", list(JobKind), 60_000)
             assert job is not None
             clock.advance(20)
-            await platform.jobs.finish(job.id, "w", {"outcome": "done"}, None)
+            figures = {"filesRewritten": 9, "filesWritten": 1, "bytesRead": 900, "bytesWritten": 700}
+            await platform.jobs.finish(job.id, "w", {"outcome": "done", "figures": figures}, None)
 
+        ended = 'frazil_maintenance_outcomes_total{kind="icebergCompaction",outcome="done"}'
+        files = 'frazil_maintenance_files_total{kind="icebergCompaction",part="%s"}'
+        size = 'frazil_maintenance_bytes_total{kind="icebergCompaction",part="%s"}'
+        overdue = 'frazil_maintenance_jobs_overdue{kind="icebergCompaction"}'
+        assert told(overdue) == 0
+        clock.advance(3600)
+        assert told(overdue) == 1
         client.portal.call(run)
+        assert told(overdue) == 0
+        assert told(ended) == 1
+        assert (told(files % "before"), told(files % "after")) == (9, 1)
+        assert (told(size % "before"), told(size % "after")) == (900, 700)
         assert (told(compaction % "queued"), told(compaction % "done")) == (0, 1)
         assert (told(took), told(count)) == (20, 1)
         clock.advance(10)

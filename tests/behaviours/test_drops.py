@@ -35,6 +35,7 @@ from table_format.ident import Namespace, TableIdent
 from table_format.io.memory import MemoryObjectStore
 from table_format.metadata.document import TableMetadata
 from tests.factories.commits import SCHEMA, append
+from tests.factories.lake import Lake
 from tests.factories.platforms import WAREHOUSE, Starter, commit, create
 from tests.fakes.clock import ManualClock
 
@@ -676,6 +677,56 @@ async def test_maint_A14_a_drop_with_purge_beside_commits_takes_all_that_was_com
         assert gone.metadata_location in files(memory)
         assert await work(platform) == 1
         assert files(memory) == []
+
+
+@pytest.mark.parametrize("purge", [True, False])
+@pytest.mark.parametrize("claimed_before", [True, False])
+async def test_maint_A8_the_base_is_dropped_and_the_new_table_takes_its_name(
+    platform: Platform, memory: MemoryObjectStore, clock: ManualClock, purge: bool, claimed_before: bool
+) -> None:
+    """As engines replace a table: make another of its rows, drop it, give the other its name. The other stays whole."""
+
+    def made(ident: TableIdent) -> Lake:
+        lake = Lake(
+            memory, catalog=catalog, ident=ident, clock=clock, ids=SystemIds(), first_file=1000 * (ident == U)
+        )
+        for n in range(3):
+            lake.append_rows({"id": n, "name": "a"})
+        return lake
+
+    catalog = platform.catalog("default")
+    base = await asyncio.to_thread(made, T)
+    new = await asyncio.to_thread(made, U)
+    place, old_place = [
+        (await platform.tables.load(ANONYMOUS, "default", ident)).metadata.location for ident in (U, T)
+    ]
+    for kind in (
+        "icebergSnapshotManagement",
+        "icebergUnreferencedFileRemoval",
+    ):  # of the old table, by its name
+        await platform.jobs.request(ANONYMOUS, "default", T, kind, dry_run=False)
+    gone = await drop(platform, T, purge=purge)
+    if claimed_before:
+        await work(platform)
+    await platform.tables.rename(ANONYMOUS, "default", U, T)
+    before = files(memory, place)
+    clock.advance(10 * DAY)
+    await work(platform)
+    for kind in ("icebergCompaction", "icebergSnapshotManagement", "icebergUnreferencedFileRemoval"):
+        await platform.jobs.request(ANONYMOUS, "default", T, kind, dry_run=False)
+        await work(platform)
+    new.ident = T
+    assert await asyncio.to_thread(new.rows) == [{"id": n, "name": "a"} for n in range(3)]
+    needed = {task.entry.data_file.file_path for task in await asyncio.to_thread(new.tasks)}
+    assert needed <= set(files(memory, place))
+    assert before
+    if purge:
+        assert files(memory, old_place) == []
+    else:
+        back = await undrop(platform, gone, U)
+        base.ident = U
+        assert back.metadata.location == old_place
+        assert len(await asyncio.to_thread(base.rows)) == 3
 
 
 async def test_a_bucket_with_dropped_tables_is_not_empty(platform: Platform) -> None:

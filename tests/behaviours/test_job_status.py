@@ -20,7 +20,8 @@ from table_format.clock import SystemIds
 from table_format.errors import Invalid, NoSuchTable
 from table_format.ident import Namespace, TableIdent
 from table_format.io.memory import MemoryObjectStore
-from tests.factories.platforms import WAREHOUSE, create
+from tests.factories.commits import append
+from tests.factories.platforms import WAREHOUSE, commit, create
 from tests.fakes.clock import ManualClock
 
 pytestmark = pytest.mark.anyio
@@ -213,3 +214,38 @@ async def test_history_is_forgotten_after_its_time_the_last_of_each_kind_aside(
     assert await platform.jobs.forget_expired() == 0  # it looks now and then only
     clock.advance(600)
     assert await platform.jobs.forget_expired() == 1
+
+
+async def test_maint_E5_a_table_tells_that_compaction_falls_behind_until_it_has_caught_up(
+    platform: Platform, table: TableHandle, clock: ManualClock
+) -> None:
+    """What ingest may ask before it commits: null while compaction keeps up, else why not."""
+
+    async def behind() -> str | None:
+        found = await platform.backlogs.of(ANONYMOUS, "default", T)
+        return None if found is None else found.reason
+
+    summary = {
+        "operation": "append",
+        "added-data-files": "100",
+        "total-data-files": "100",
+        "total-files-size": "9",
+    }
+    assert await behind() is None
+    await commit(platform, T, *append(table.metadata, 1, summary=summary))
+    assert await behind() == "100 data files wait for compaction, which 10 ask for"
+    job_id = await claim(platform)
+    await platform.jobs.fail(job_id, "w", "the store is away", clock.now_ms() + 1)
+    assert "the last attempt failed: the store is away" in str(await behind())
+    clock.advance(1)
+    await claim(platform)
+    left = {"outcome": "done", "reason": "", "figures": {"remainingGroups": 1}}
+    await platform.jobs.finish(job_id, "w", left, None)
+    assert await behind() is not None
+    clock.advance(1)
+    await ask(platform)
+    job_id = await claim(platform)
+    await platform.jobs.finish(job_id, "w", {"outcome": "nothing", "reason": "", "figures": {}}, None)
+    assert await behind() is None
+    with pytest.raises(NoSuchTable):
+        await platform.backlogs.of(ANONYMOUS, "default", TableIdent.of("ns", "no"))

@@ -75,6 +75,7 @@ POLICIES: dict[str, JsonObject] = {
     },
     "icebergSnapshotManagement": {"minSnapshotsToKeep": 1, "maxSnapshotAgeHours": 1},
     "icebergUnreferencedFileRemoval": {"unreferencedDays": 1, "nonCurrentDays": 1},
+    "icebergManifests": {"minManifests": 2},
     "icebergRecordExpiration": {"days": 30, "column": "at"},
 }
 OLD_DAYS = 31
@@ -584,10 +585,14 @@ class Theme:
 _WRITES = {"append": 2, "upsert": 3, "position": 2, "copy": 2}
 THEMES = (
     Theme(acts=_WRITES, jobs={JobKind.COMPACTION: 1}, most_clients=3),
-    Theme(acts={**_WRITES, "roll back": 3}, jobs={JobKind.COMPACTION: 2, JobKind.RECORDS: 1}, most_jobs=2),
+    Theme(
+        acts={**_WRITES, "roll back": 3},
+        jobs={JobKind.COMPACTION: 3, JobKind.RECORDS: 1, JobKind.MANIFESTS: 2},
+        most_jobs=2,
+    ),
     Theme(
         acts={"tag": 3, "roll back": 1, "append": 2, "upsert": 1, "ingest": 2},
-        jobs={JobKind.SNAPSHOTS: 3, JobKind.COMPACTION: 1},
+        jobs={JobKind.SNAPSHOTS: 4, JobKind.COMPACTION: 1, JobKind.MANIFESTS: 1},
         most_jobs=2,
     ),
     Theme(

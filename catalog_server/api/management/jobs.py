@@ -15,6 +15,7 @@ from catalog_server.api.management.parameters import (
     TableName,
 )
 from catalog_server.services.jobs import OPEN, JobFilter, JobState, JobView, KindStatus
+from maintenance.backlog import Behind
 from maintenance.schedule import NextRun
 from table_format.errors import NotFound
 from table_format.ident import TableIdent
@@ -86,9 +87,11 @@ async def maintenance_status(
     namespace: InNamespace,
     table: TableName,
 ) -> wire.TableMaintenance:
-    """How each kind of maintenance stands on a table: its last run, its next one, and why then."""
-    found = await platform.jobs.status(principal, bucket, TableIdent(namespace, table))
-    return wire.TableMaintenance(kinds=[_kind(status) for status in found])
+    """How each kind of maintenance stands on a table: its last run, its next one, and why then; whether it keeps up."""
+    ident = TableIdent(namespace, table)
+    found = await platform.jobs.status(principal, bucket, ident)
+    behind = await platform.backlogs.of(principal, bucket, ident)
+    return wire.TableMaintenance(kinds=[_kind(status) for status in found], behind=_behind(behind))
 
 
 @router.get("/v1/jobs")
@@ -162,6 +165,12 @@ def _kind(status: KindStatus) -> wire.KindStatus:
         open_job=None if status.open is None else _job(status.open, listed=True),
         next_run=_next_run(status.next),
     )
+
+
+def _behind(found: Behind | None) -> wire.Behind | None:
+    if found is None:
+        return None
+    return wire.Behind(reason=found.reason, data_files=found.data_files, delete_files=found.delete_files)
 
 
 def _next_run(upcoming: NextRun) -> wire.NextRun:

@@ -190,10 +190,21 @@ class KindStatus(Wire):
     next_run: NextRun
 
 
+class Behind(Wire):
+    """Compaction falls behind a table's writers."""
+
+    reason: str
+    data_files: int = Field(description="That no compaction has looked at.")
+    delete_files: int
+
+
 class TableMaintenance(Wire):
     """How maintenance stands on a table."""
 
     kinds: list[KindStatus]
+    behind: Behind | None = Field(
+        description="Why compaction does not keep up with the table's writers; null while it does."
+    )
 
 
 class Jobs(Wire):
