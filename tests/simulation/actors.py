@@ -137,7 +137,7 @@ class Services:
             clock=self.sim,
             ids=self.ids,
             settings=JobSettings(allow_unsafe=True, delete_batch=4, groups_per_commit=2, commit_attempts=6),
-            unreferenced=DatabaseUnreferencedLog(self.database),
+            unreferenced=DatabaseUnreferencedLog(self.database, self.sim),
             stores=self.stores,
             database=self.database,
             policies=self.policies,

@@ -510,7 +510,7 @@ def new_bucket(connection: Any, now_ms: int) -> None:
 
 
 def mark(connection: Any, uuid: str, path: str, now_ms: int) -> None:
-    unreferenced.mark(connection, uuid, {path: now_ms})
+    unreferenced.mark(connection, uuid, [(path, 17, now_ms)])
 
 
 KINDS: dict[str, Callable[[World, Services], None]] = {
