@@ -81,11 +81,12 @@ def worlds(draw: st.DrawFn) -> World:
                 # Of a single byte it begins lists with an empty page, over which pyarrow's own reader stumbles.
                 "data_page_size": draw(st.sampled_from([64, 200, 1 << 20])),
                 "write_batch_size": draw(st.sampled_from([1, 5, 1024])),
-                "bloom_filter_options": dict.fromkeys(
+                "bloom_filter_options": {
                     # Without a number pyarrow takes megabytes of memory for each of a column's row groups.
-                    [name for name in names if name in ("long", "text", "words", "bytes")],
-                    {"ndv": 50},
-                )
+                    name: {"ndv": 50}
+                    for name in names
+                    if name in ("long", "text", "words", "bytes")
+                }
                 if draw(st.booleans())
                 else None,
             }
