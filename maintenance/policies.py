@@ -318,5 +318,6 @@ def _snapshots(values: JsonObject, common: dict[str, Any]) -> SnapshotPolicy:
         max_ref_age_ms=None if ref_age is None else ref_age * 1000,
         metadata_versions_to_keep=int(values["metadataVersionsToKeep"]),
         delete_old_metadata=bool(values["deleteOldMetadata"]),
+        clean_expired_metadata=bool(values["cleanExpiredMetadata"]),
         **common,
     )

@@ -76,6 +76,8 @@ class SnapshotPolicy(InForce):
     max_ref_age_ms: int | None
     metadata_versions_to_keep: int = 100
     delete_old_metadata: bool = False
+    clean_expired_metadata: bool = False
+    """Whether schemas and partition specs that nothing needs any more go too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -208,6 +208,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Rule]]] = {
         "maxRefAgeSeconds": whole(0, _MAX_INT),
         "metadataVersionsToKeep": whole(1, 10_000, 100),
         "deleteOldMetadata": Rule(check=_truth, bounds="true or false", default=False),
+        "cleanExpiredMetadata": Rule(check=_truth, bounds="true or false", default=False),
         **_common(HOUR_S),
     },
     "icebergUnreferencedFileRemoval": {

@@ -7,6 +7,7 @@ metadata does not reach it, checked anew before each batch.
 
 from maintenance.expiration.plan import ExpirationPlan, Nothing, plan
 from maintenance.expiration.session import Expired, Intent, collect, delete
+from maintenance.expiration.unused import cleaned
 from maintenance.gate import admitted
 from maintenance.neighbours import Neighbours
 from maintenance.places import own_roots
@@ -43,6 +44,11 @@ def run(ctx: JobContext, job: Job) -> Report:
     if isinstance(admission, Report):
         return admission
     job, policy = admission
+    report = _expire(ctx, job, table, policy)
+    return cleaned(ctx, job, table, report) if policy.clean_expired_metadata else report
+
+
+def _expire(ctx: JobContext, job: Job, table: LoadedTable, policy: SnapshotPolicy) -> Report:
     if gc_disabled(table):
         return skipped("the table property gc.enabled is false: its files may belong to another table")
     if job.dry_run:

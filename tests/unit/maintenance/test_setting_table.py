@@ -58,6 +58,7 @@ CASES = {
     (SNAPSHOTS, "maxRefAgeSeconds"): (3600, 3601, "max_ref_age_ms", 3_600_000, 3_601_000),
     (SNAPSHOTS, "metadataVersionsToKeep"): (1, 2, "metadata_versions_to_keep", 1, 2),
     (SNAPSHOTS, "deleteOldMetadata"): (True, False, "delete_old_metadata", True, False),
+    (SNAPSHOTS, "cleanExpiredMetadata"): (True, False, "clean_expired_metadata", True, False),
     (UNREFERENCED, "unreferencedDays"): (1, 2, "unreferenced_seconds", DAY_S, 2 * DAY_S),
     (UNREFERENCED, "nonCurrentDays"): (1, 2, "noncurrent_seconds", DAY_S, 2 * DAY_S),
     (UNREFERENCED, "unreferencedSeconds"): (DAY_S, DAY_S + 1, "unreferenced_seconds", DAY_S, DAY_S + 1),
