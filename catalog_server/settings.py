@@ -22,6 +22,8 @@ ENV_PREFIX = "FRAZIL_"
 NESTED = "__"
 # Other commands of the same program read these; they are not settings of the server.
 FOREIGN_ENV_PREFIXES = ("FRAZIL_DEMO_", "FRAZIL_INGEST_", "FRAZIL_TEST_")
+# But these two are: what else begins so is read by the ingest process itself.
+_INGEST_VARIABLES = ("FRAZIL_INGEST__ENABLED", "FRAZIL_INGEST__CONFIG")
 
 
 class StartError(Exception):
@@ -206,6 +208,16 @@ class PlanningSettings(Group):
     idle_seconds: float = Field(60.0, gt=0, description="Planning processes end when idle for that long.")
 
 
+class IngestGroup(Group):
+    """Ingest beside the server."""
+
+    enabled: bool = Field(default=False, description="Run `frazil ingest run` as a child of `frazil serve`.")
+    config: str = Field(
+        default="",
+        description="Ingest's configuration file; its `catalog.uri` may be left out, then it is this server.",
+    )
+
+
 class TelemetrySettings(Group):
     """Logs."""
 
@@ -240,6 +252,7 @@ class Settings(BaseSettings):
     planning: PlanningSettings = PlanningSettings.model_validate({})
     limits: LimitSettings = LimitSettings.model_validate({})
     reports: ReportSettings = ReportSettings.model_validate({})
+    ingest: IngestGroup = IngestGroup.model_validate({})
     telemetry: TelemetrySettings = TelemetrySettings.model_validate({})
 
     @classmethod
@@ -312,6 +325,8 @@ def load(
     except ValidationError as error:
         raise SettingsError(_explain(error)) from None
     _ = settings.database_location
+    if settings.ingest.enabled and not settings.ingest.config:
+        raise SettingsError("setting ingest.enabled needs ingest.config, the file that lists the topics")
     return settings
 
 
@@ -370,7 +385,8 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Any, st
     maps: dict[str, tuple[dict[str, Any], str]] = {}
     for variable, text in sorted(environ.items()):
         upper = variable.upper()
-        if not upper.startswith(ENV_PREFIX) or upper.startswith(FOREIGN_ENV_PREFIXES):
+        foreign = upper.startswith(FOREIGN_ENV_PREFIXES) and upper not in _INGEST_VARIABLES
+        if not upper.startswith(ENV_PREFIX) or foreign:
             continue
         parts = variable[len(ENV_PREFIX) :].lower().split(NESTED)
         name = ".".join(parts)

@@ -19,10 +19,10 @@ Config = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Write JSON instead of text.")]
 
 
-def settings_of(config: Path) -> IngestSettings:
+def settings_of(config: Path, catalog_default: str = "") -> IngestSettings:
     """The configuration; a wrong one ends the command with code 2."""
     try:
-        return load(config)
+        return load(config, catalog_default=catalog_default)
     except ConfigError as error:
         fail(str(error), 2)
 

@@ -3,8 +3,10 @@
 0: done; 1: a topic stopped, or something is away; 2: the configuration is wrong. Operators' commands: `operations`.
 """
 
+import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -37,11 +39,13 @@ def run(
         ),
     ] = False,
     json: Json = False,
+    catalog_default: Annotated[str, typer.Option("--catalog-default", hidden=True)] = "",
+    until_stdin_ends: Annotated[bool, typer.Option("--until-stdin-ends", hidden=True)] = False,
 ) -> None:
     """Ingest the configured topics until stopped (SIGTERM or Ctrl-C commits what has been read)."""
-    settings = settings_of(config)
+    settings = settings_of(config, catalog_default)
     status.configure(json=json)
-    with _stop_signals() as should_stop:
+    with _stop_signals(until_stdin_ends=until_stdin_ends) as should_stop:
         try:
             worker = build(settings, should_stop=should_stop, exit_at_end=exit_at_end)
             with watched(settings.status.listen, worker.document):
@@ -73,9 +77,18 @@ operations.attach(app)
 
 
 @contextmanager
-def _stop_signals() -> Iterator[Callable[[], bool]]:
-    """SIGTERM and SIGINT ask for an orderly end; a second one ends at once."""
+def _stop_signals(*, until_stdin_ends: bool) -> Iterator[Callable[[], bool]]:
+    """SIGTERM and SIGINT ask for an orderly end, a second one ends at once; so does a server that runs us, by stdin."""
     asked: list[int] = []
+
+    def watch() -> None:
+        # os.read, not sys.stdin: a buffered reader is locked while it waits, which breaks the interpreter's exit.
+        while os.read(0, 1024):
+            pass
+        asked.append(0)
+
+    if until_stdin_ends:
+        threading.Thread(target=watch, name="stdin-watch", daemon=True).start()
 
     def ask(number: int, _frame: FrameType | None) -> None:
         if asked:

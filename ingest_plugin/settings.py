@@ -18,6 +18,8 @@ from table_format.ident import Namespace, TableIdent
 from table_format.jsontypes import JsonObject
 
 ENV_PREFIX = "FRAZIL_INGEST__"
+# Whether the server runs ingest as its child, and by which file.
+_OF_THE_SERVER = ("FRAZIL_INGEST__ENABLED", "FRAZIL_INGEST__CONFIG")
 _TABLES_OF_A_TOPIC = frozenset({"schema", "fields.rename", "fields.cast"})
 _SECTIONS = ("catalog", "kafka", "registry", "status", "defaults", "topics")
 _OWN_KAFKA_KEYS = ("group", "assignment")
@@ -93,8 +95,9 @@ def load(
     path: Path | None,
     environ: Mapping[str, str] = os.environ,
     document: Mapping[str, Any] | None = None,
+    catalog_default: str = "",
 ) -> IngestSettings:
-    """Read and check the configuration; `document` stands in for a file.
+    """Read and check the configuration; `document` stands in for a file, `catalog_default` for a missing catalog.uri.
 
     Raises:
         ConfigError: one line on what is wrong, where, and what to write.
@@ -111,7 +114,11 @@ def load(
     defaults = topic_keys("defaults", merged.get("defaults", {}))
     registry = merged.get("registry")
     settings = IngestSettings(
-        catalog=_model(CatalogSettings, "catalog", merged.get("catalog", {})),
+        catalog=_model(
+            CatalogSettings,
+            "catalog",
+            ({"uri": catalog_default} if catalog_default else {}) | merged.get("catalog", {}),
+        ),
         kafka=_kafka(merged.get("kafka", {})),
         registry=_model(RegistrySettings, "registry", registry) if registry else None,
         status=_model(StatusSettings, "status", merged.get("status", {})),
@@ -168,7 +175,7 @@ def _overlaid(document: dict[str, Any], environ: Mapping[str, str]) -> dict[str,
     """The document with environment values set: underscores inside a Kafka or topic key stand for dots."""
     document = {name: dict(value) if isinstance(value, dict) else value for name, value in document.items()}
     for variable, value in sorted(environ.items()):
-        if not variable.startswith(ENV_PREFIX):
+        if not variable.startswith(ENV_PREFIX) or variable in _OF_THE_SERVER:
             continue
         parts = variable[len(ENV_PREFIX) :].split("__")
         section = parts[0].lower()

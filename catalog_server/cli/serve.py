@@ -126,14 +126,13 @@ def start_settings(config: Path | None, overrides: dict[str, object]) -> Setting
 
 
 async def _alone(settings: Settings, listener: socket.socket, shared: list[str]) -> None:
-    """API here, maintenance in a child."""
+    """API here, maintenance and ingest in children."""
     stop = asyncio.Event()
     children: list[asyncio.Task[None]] = []
 
     def ready() -> None:
-        if settings.maintenance.enabled:
-            child = Child("maintenance", ["worker", *shared], drain_seconds=_child_drain(settings))
-            children.append(asyncio.create_task(child.run(stop)))
+        beside = _side_children(settings, listener, shared)
+        children.extend(asyncio.create_task(child.run(stop)) for child in beside)
         print_line(f"ready {_url(listener)}")
 
     try:
@@ -144,7 +143,7 @@ async def _alone(settings: Settings, listener: socket.socket, shared: list[str])
 
 
 async def _shared(settings: Settings, listener: socket.socket, shared: list[str], workers: int) -> None:
-    """N API children and a maintenance child; this process only watches over them."""
+    """N API children and those beside them; this process only watches over all."""
     await _check_start(settings)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -161,14 +160,26 @@ async def _shared(settings: Settings, listener: socket.socket, shared: list[str]
     all_ready = asyncio.create_task(_all_ready(children))
     await asyncio.wait({stopping, all_ready}, return_when=asyncio.FIRST_COMPLETED)
     if not stop.is_set():
-        if settings.maintenance.enabled:
-            child = Child("maintenance", ["worker", *shared], drain_seconds=drain)
-            running.append(asyncio.create_task(child.run(stop)))
+        beside = _side_children(settings, listener, shared)
+        running.extend(asyncio.create_task(child.run(stop)) for child in beside)
         print_line(f"ready {_url(listener)}")
     await stopping
     all_ready.cancel()
     listener.close()
     await asyncio.gather(*running)
+
+
+def _side_children(settings: Settings, listener: socket.socket, shared: list[str]) -> list[Child]:
+    """What runs beside the API."""
+    drain = _child_drain(settings)
+    children = []
+    if settings.maintenance.enabled:
+        children.append(Child("maintenance", ["worker", *shared], drain_seconds=drain))
+    if settings.ingest.enabled:
+        catalog = ["--catalog-default", f"{_url(listener)}/iceberg"]
+        arguments = ["ingest", "run", "--config", settings.ingest.config, *catalog]
+        children.append(Child("ingest", arguments, drain_seconds=drain))
+    return children
 
 
 async def _all_ready(children: list[Child]) -> None:

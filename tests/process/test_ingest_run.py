@@ -14,6 +14,7 @@ import orjson
 import pytest
 from confluent_kafka import Producer
 
+from table_format.errors import NotFound
 from table_format.ident import TableIdent
 from table_format.io.resolve import store_for
 from table_format.rest import RestCatalog
@@ -182,3 +183,24 @@ def test_a_stopped_topic_is_an_exit_code_and_a_line(tmp_path: Path, server: Serv
     assert (
         "error: topic flights: record at partition 0 offset 0: not valid JSON" in done.stderr.splitlines()[-1]
     )
+
+
+def test_ingest_beside_the_server(tmp_path: Path, bootstrap: str) -> None:
+    config = tmp_path / "ingest.toml"
+    config.write_text(
+        f'[kafka]\n"bootstrap.servers" = "{bootstrap}"\nassignment = "all"\n'
+        '[topics.flights]\nnamespace = "demo"\n"convert.value.type" = "json"\n"commit.interval.ms" = 300\n'
+    )
+    produce(bootstrap, 0, 100)
+    env = {"FRAZIL_INGEST__ENABLED": "true", "FRAZIL_INGEST__CONFIG": str(config)}
+    with serving(tmp_path / "server", env=env) as server:
+        end = time.monotonic() + 90
+        while True:
+            try:
+                if sum(numbers(server).values()) >= 100:
+                    break
+            except NotFound:
+                pass
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert numbers(server) == Counter(range(100))

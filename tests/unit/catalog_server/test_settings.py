@@ -221,3 +221,11 @@ def test_every_setting_has_a_description_that_is_a_sentence() -> None:
     for name, _, description in described:
         assert description.endswith("."), name
         assert description[0].isupper(), name
+
+
+def test_ingest_beside_the_server_needs_its_file_and_leaves_its_other_variables_alone() -> None:
+    others = {"FRAZIL_INGEST__CATALOG__TOKEN": "x", "FRAZIL_INGEST__KAFKA__GROUP": "g"}
+    found = load(None, {"FRAZIL_INGEST__ENABLED": "true", "FRAZIL_INGEST__CONFIG": "i.toml", **others})
+    assert (found.ingest.enabled, found.ingest.config) == (True, "i.toml")
+    with pytest.raises(SettingsError, match=r"needs ingest\.config"):
+        load(None, {"FRAZIL_INGEST__ENABLED": "true"})

@@ -227,3 +227,13 @@ def test_one_key_in_both_spellings_is_refused() -> None:
 
 def test_a_topic_name_with_dots_but_without_quotes_is_told_how_to_write_it() -> None:
     assert 'written in quotes: [topics."a.b"]' in refused('[topics.my.topic]\nnamespace = "n"')
+
+
+def test_a_server_that_runs_ingest_lends_its_address_where_there_is_none() -> None:
+    document: dict[str, Any] = {"kafka": {"bootstrap.servers": "k"}, "topics": {"t": {"namespace": "n"}}}
+    server = {"FRAZIL_INGEST__ENABLED": "true", "FRAZIL_INGEST__CONFIG": "x"}
+    found = load(None, server, document=document, catalog_default="http://here/iceberg")
+    assert found.catalog.uri == "http://here/iceberg"
+    document["catalog"] = {"uri": "http://there/iceberg"}
+    found = load(None, server, document=document, catalog_default="http://here/iceberg")
+    assert found.catalog.uri == "http://there/iceberg"
