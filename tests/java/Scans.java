@@ -74,7 +74,7 @@ final class Scans {
   }
 
   /**
-   * {"metadata": as above, "snapshot": id or absent, "lineage": bool}: all rows, as lists of their values as text; with
+   * {"metadata": as above, "snapshot" and "filter": or absent, "lineage": bool}: the rows, as lists of values as text; with
    * lineage, _row_id and _last_updated_sequence_number follow.
    */
   static JsonNode rows(JsonNode request) throws Exception {
@@ -87,6 +87,9 @@ final class Scans {
     IcebergGenerics.ScanBuilder scan = IcebergGenerics.read(table).project(new Schema(columns));
     if (request.has("snapshot")) {
       scan = scan.useSnapshot(request.get("snapshot").asLong());
+    }
+    if (request.has("filter")) {
+      scan = scan.where(ExpressionParser.fromJson(request.get("filter").toString()));
     }
     ArrayNode found = Driver.JSON.createArrayNode();
     try (CloseableIterable<Record> records = scan.build()) {
