@@ -56,6 +56,8 @@ class CompactionPolicy(InForce):
     """Delete files that apply to a data file, from which it is rewritten for their sake."""
     delete_ratio: float = 0.3
     """Share of a data file's rows that is probably deleted, from which it is rewritten for its sake."""
+    merge_position_deletes: bool = True
+    """Whether small position delete files are merged, or turned into vectors, where their data files stay."""
     max_bytes_per_run: int = MAX_BYTES_PER_RUN
     """Input of one run."""
     copy_row_groups: bool = True

@@ -192,6 +192,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Rule]]] = {
         "minFileAgeSeconds": whole(0, 30 * DAY_S, 0),
         "deleteFileThreshold": whole(1, 1_000_000, 100),
         "deleteRatio": Rule(check=_ratio, bounds="above 0, at most 1", default=0.3),
+        "mergePositionDeletes": Rule(check=_truth, bounds="true or false", default=True),
         "maxBytesPerRun": whole(MIB, _MAX_LONG, MAX_BYTES_PER_RUN),
         "triggerFileCount": whole(1, 1_000_000, 10),
         "triggerBytes": whole(MIB, _MAX_LONG),

@@ -50,7 +50,7 @@ def run(ctx: JobContext, job: Job) -> Report:
         return Report(outcome=Outcome.NOTHING, reason=planned.reason, figures=figures, plan=planned.to_json())
     if job.dry_run:
         return _dry_run(planned, policy)
-    session = Session(ctx, job, table, store, files.tasks)
+    session = Session(ctx, job, table, store, files)
     session.carry_out(planned)
     return _report(planned, session.progress, policy)
 
@@ -65,10 +65,12 @@ def _left_alone(planned: CompactionPlan | Nothing, policy: CompactionPolicy) -> 
 def _dry_run(planned: CompactionPlan, policy: CompactionPolicy) -> Report:
     files = sum(len(group.inputs) for group in planned.groups)
     size = sum(group.size for group in planned.groups)
+    deletes = len({file.path for plan in planned.deletes for file in plan.inputs})
+    also = f"; {counted(deletes, 'position delete file')} would be stored anew" if planned.deletes else ""
     return Report(
         outcome=Outcome.DONE,
         reason=f"dry run: {counted(len(planned.groups), 'group')} of {counted(files, 'file')} "
-        f"({counted(size, 'byte')}) would become one file each",
+        f"({counted(size, 'byte')}) would become one file each{also}",
         figures=_left_alone(planned, policy)
         | {
             "dataFilesBefore": planned.data_files,
@@ -76,6 +78,7 @@ def _dry_run(planned: CompactionPlan, policy: CompactionPolicy) -> Report:
             "remainingGroups": planned.remaining_groups,
             "filesToRewrite": files,
             "bytesToRewrite": size,
+            "deleteFilesToRewrite": deletes,
         },
         plan=planned.to_json(),
     )
@@ -98,6 +101,7 @@ def _report(planned: CompactionPlan, progress: Progress, policy: CompactionPolic
         "rowsRead": progress.rows_in,
         "rowsDeleted": progress.rows_deleted,
         "deleteFilesRemoved": progress.delete_files_removed,
+        "deleteFilesWritten": progress.delete_files_written,
     }
     if progress.data_files_after is not None:
         figures["dataFilesAfter"] = progress.data_files_after
@@ -113,12 +117,18 @@ def _outcome(planned: CompactionPlan, progress: Progress) -> tuple[Outcome, str,
     if progress.lease_lost:
         reason = f"stopped after {counted(progress.groups, 'group')}: {progress.why_stopped}"
         return Outcome.SKIPPED, reason, None
-    if not progress.groups:
+    if not progress.groups and not progress.delete_rewrites:
+        if not progress.conflicts:
+            return Outcome.NOTHING, "the delete files that apply name no row of a live file", None
         lost = counted(progress.conflicts, "group")
         reason = f"nothing was committed: {lost} lost to concurrent changes of files; tried again soon"
         return Outcome.CONFLICT, reason, _AFTER_CONFLICT_MS
-    merged = f"{counted(progress.files_in, 'file')} became {progress.files_out}"
-    told = [f"{merged} in {counted(progress.commits, 'commit')}"]
+    done = f"{counted(progress.files_in, 'file')} became {progress.files_out}"
+    if not progress.groups:
+        done = "position deletes were stored anew"
+    told = [f"{done} in {counted(progress.commits, 'commit')}"]
+    if progress.delete_files_written:
+        told.append(f"{counted(progress.delete_files_written, 'delete file or vector', 'delete files or vectors')} written")
     if progress.rows_deleted:
         told.append(f"{counted(progress.rows_deleted, 'deleted row')} left out")
     if progress.delete_files_removed:

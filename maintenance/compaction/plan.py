@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from maintenance.compaction.columns import why_not_rewritten
 from maintenance.compaction.copying import why_rewritten
 from maintenance.compaction.delete_burden import burdens, why_not_applied
+from maintenance.compaction.delete_plan import plan_deletes
 from maintenance.compaction.layout import Layout, layout_of
 from maintenance.compaction.plan_types import CompactionPlan, Nothing, PlannedFile, PlannedGroup, encode_value
 from maintenance.compaction.tiers import BinReason, pack, tier_of, worth
@@ -34,19 +35,21 @@ def plan(
     now_ms: int,
 ) -> CompactionPlan | Nothing:
     """The groups to rewrite, those with most files and deletes first, or why there are none."""
-    if (reason := why_not_rewritten(metadata)) is not None:
-        return Nothing(reason=f"the table is left alone: {reason}", data_files=len(files.tasks))
     if files.snapshot_id is None or not files.tasks:
         return Nothing(reason="the table has no data files")
     left: Counter[str] = Counter()
     layout = layout_of(metadata, policy.strategy, policy.sort_order)
-    partitions = _candidates(files.tasks, metadata, policy, layout, now_ms, left)
     groups: list[PlannedGroup] = []
-    for (spec_id, _), part in partitions.items():
-        groups += _groups(spec_id, part, policy, left)
-    if not groups:
+    odd = why_not_rewritten(metadata)
+    if odd is None:
+        for (spec_id, _), part in _candidates(files.tasks, metadata, policy, layout, now_ms, left).items():
+            groups += _groups(spec_id, part, policy, left)
+    else:
+        left[odd] = len(files.tasks)
+    deletes = plan_deletes(files, metadata, policy, {file.path for group in groups for file in group.inputs})
+    if not groups and not deletes:
         return Nothing(
-            reason=_why_nothing(left, policy),
+            reason=_why_nothing(left, policy) if odd is None else f"the table is left alone: {odd}",
             data_files=len(files.tasks),
             left_alone=dict(sorted(left.items())),
         )
@@ -65,6 +68,7 @@ def plan(
         remaining_groups=len(groups) - len(chosen),
         data_files=len(files.tasks),
         left_alone=dict(sorted(left.items())),
+        deletes=deletes,
     )
 
 

@@ -90,6 +90,44 @@ class PlannedGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedDeletes:
+    """Position delete files of one partition that are stored anew, without their data files."""
+
+    spec_id: int
+    partition: Partition
+    inputs: tuple[PlannedFile, ...]
+    data_files: tuple[str, ...] = ()
+    """The data files that get a vector each; none: the delete files are merged into one."""
+
+    @property
+    def records(self) -> int:
+        """Deleted rows in all inputs."""
+        return sum(file.records for file in self.inputs)
+
+    def to_json(self) -> JsonObject:
+        """As plain JSON."""
+        return {
+            "spec-id": self.spec_id,
+            "partition": [encode_value(value) for value in self.partition],
+            "inputs": [[f.path, f.size, f.records, f.sequence_number] for f in self.inputs],
+            "data-files": list(self.data_files),
+        }
+
+    @classmethod
+    def from_json(cls, document: JsonObject) -> "PlannedDeletes":
+        """The plan that `to_json` wrote."""
+        return cls(
+            spec_id=document["spec-id"],
+            partition=tuple(decode_value(value) for value in document["partition"]),
+            inputs=tuple(
+                PlannedFile(path=path, size=size, records=records, sequence_number=sequence)
+                for path, size, records, sequence in document["inputs"]
+            ),
+            data_files=tuple(document["data-files"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPlan:
     """What one run will rewrite, on which snapshot, and what it leaves alone."""
 
@@ -101,6 +139,8 @@ class CompactionPlan:
     data_files: int
     left_alone: Mapping[str, int] = field(default_factory=dict)
     """Number of files per reason for not touching them."""
+    deletes: tuple[PlannedDeletes, ...] = ()
+    """Rewrites of deletes alone."""
 
     def to_json(self) -> JsonObject:
         """As plain JSON."""
@@ -111,6 +151,7 @@ class CompactionPlan:
             "remaining-groups": self.remaining_groups,
             "data-files": self.data_files,
             "left-alone": dict(self.left_alone),
+            "deletes": [plan.to_json() for plan in self.deletes],
         }
 
     @classmethod
@@ -123,6 +164,7 @@ class CompactionPlan:
             remaining_groups=document["remaining-groups"],
             data_files=document["data-files"],
             left_alone=dict(document["left-alone"]),
+            deletes=tuple(PlannedDeletes.from_json(plan) for plan in document.get("deletes", [])),
         )
 
 

@@ -24,7 +24,7 @@ from table_format.clock import Ids
 from table_format.errors import Internal
 from table_format.ident import join
 from table_format.io.store import ObjectStore
-from table_format.manifest.entries import Content, DataFile
+from table_format.manifest.entries import Content, DataFile, Partition
 from table_format.metadata.document import TableMetadata
 from table_format.scan.deletes import DeleteCache, Tally, read_task
 from table_format.scan.lineage import to_carry
@@ -97,7 +97,7 @@ def execute(group: PlannedGroup, tasks: Mapping[str, FileTask], place: Place) ->
         partition=group.partition,
         spec_id=group.spec_id,
         target_bytes=_NEVER_ROLL,
-        next_path=partial(_next_path, group, place),
+        next_path=partial(next_path, group.spec_id, group.partition, place, "parquet"),
     )
     count = _Count()
     closed = False
@@ -162,18 +162,18 @@ def _copying(group: PlannedGroup, place: Place) -> Copying:
         metadata=place.metadata,
         ids=place.ids,
         settings=place.settings,
-        next_path=partial(_next_path, group, place),
+        next_path=partial(next_path, group.spec_id, group.partition, place, "parquet"),
         go_on=place.go_on,
     )
 
 
-def _next_path(group: PlannedGroup, place: Place) -> str:
+def next_path(spec_id: int, partition: Partition, place: Place, ending: str) -> str:
+    """Where the next file of that partition goes."""
     metadata = place.metadata
     directory = metadata.properties.get("write.data.path") or join(metadata.location, "data")
-    inner = partition_path(group.partition, metadata.spec(group.spec_id), metadata.schema())
-    path = join(
-        directory, *([inner] if inner else []), f"{place.name_prefix}{next(place.numbers):05d}.parquet"
-    )
+    inner = partition_path(partition, metadata.spec(spec_id), metadata.schema())
+    name = f"{place.name_prefix}{next(place.numbers):05d}.{ending}"
+    path = join(directory, *([inner] if inner else []), name)
     place.opened.add(path)
     return path
 

@@ -12,14 +12,16 @@ from itertools import count
 import structlog
 
 from maintenance.compaction.columns import keeps_lineage
+from maintenance.compaction.delete_rewrite import execute_deletes
 from maintenance.compaction.plan_types import CompactionPlan
 from maintenance.compaction.rewrite import Place, Rewritten, execute
 from maintenance.ports import LEASE_LOST, Job, JobContext, Stopped
 from maintenance.target import is_target
 from table_format.catalog import LoadedTable, NewTable, TableCatalog
 from table_format.commit.change import Change
-from table_format.commit.retry import commit_with_retry
-from table_format.commit.rewrite import RewriteGroup, rewrite
+from table_format.commit.retry import CommitResult, commit_with_retry
+from table_format.commit.rewrite import Rewrite, RewriteGroup, rewrite
+from table_format.commit.rewrite_deletes import DeleteRewrite
 from table_format.commit.tree import TreeCache
 from table_format.errors import (
     CommitFailed,
@@ -36,7 +38,7 @@ from table_format.ident import TableIdent
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.metadata.document import TableMetadata
-from table_format.scan.plan import FileTask
+from table_format.scan.plan import SnapshotFiles
 from table_format.schema.types import fields_by_id
 
 _log = structlog.get_logger(__name__)
@@ -59,6 +61,10 @@ class Progress:
     rows_in: int = 0
     rows_deleted: int = 0
     delete_files_removed: int = 0
+    delete_rewrites: int = 0
+    """Rewrites of deletes alone that were committed."""
+    delete_files_written: int = 0
+    """Merged position delete files and vectors."""
     conflicts: int = 0
     groups_copied: int = 0
     not_copied: Counter[str] = field(default_factory=Counter)
@@ -106,13 +112,14 @@ class Session:
     """Carries a plan out; `progress` tells how far it came, also after an error."""
 
     def __init__(
-        self, ctx: JobContext, job: Job, table: LoadedTable, store: ObjectStore, tasks: Sequence[FileTask]
+        self, ctx: JobContext, job: Job, table: LoadedTable, store: ObjectStore, files: SnapshotFiles
     ) -> None:
         self._ctx = ctx
         self._job = job
         self._table = table
         self._store = store
-        self._tasks = {task.entry.data_file.file_path: task for task in tasks}
+        self._files = files
+        self._tasks = {task.entry.data_file.file_path: task for task in files.tasks}
         self._place = Place(
             store=store,
             metadata=table.metadata,
@@ -156,10 +163,32 @@ class Session:
                     batch = []
             if batch:
                 self._commit(plan, batch)
+            failures += self._rewrite_deletes(plan)
+        except Stopped:
+            self._stop()
         finally:
             self._discard(self._place.opened)
         if failures:
             raise failures[0]
+
+    def _rewrite_deletes(self, plan: CompactionPlan) -> list[TableFormatError]:
+        """Execute and commit the rewrites of deletes alone; the errors of those that failed."""
+        failures: list[TableFormatError] = []
+        for planned in plan.deletes:
+            if not self._ctx.still_leased():
+                raise Stopped
+            try:
+                changes = execute_deletes(planned, self._files, self._place)
+            except _OF_ONE_GROUP as error:
+                _log.warning("maintenance.deletes_failed", first=planned.inputs[0].path, error=error.message)
+                failures.append(error)
+                continue
+            if changes:
+                accepted, result = self._send(changes)
+                self._count_deletes([change for change in changes if id(change) in accepted], result)
+                if not self.progress.lease_lost:
+                    self.progress.conflicts += len(changes) - len(accepted)
+        return failures
 
     def _go_on(self) -> None:
         """Between two batches of rows: files that were begun are removed, as none of them was committed.
@@ -176,7 +205,20 @@ class Session:
 
     def _commit(self, plan: CompactionPlan, batch: Sequence[Rewritten]) -> None:
         groups = [_rewrite_group(done, plan, self._table.metadata) for done in batch]
-        dropped_by_snapshot: dict[int, list[RewriteGroup]] = {}
+        accepted, result = self._send(groups)
+        committed = [done for done, group in zip(batch, groups, strict=True) if id(group) in accepted]
+        if result is not None:
+            self._count(committed, result.table, result.snapshot_id)
+        if not self.progress.lease_lost:
+            self.progress.conflicts += len(batch) - len(committed)
+
+    def _send(self, changes: Sequence[Rewrite]) -> tuple[set[int], CommitResult | None]:
+        """Commit them; the identities of those that are in the table now. Files of others are deleted, if that is sure.
+
+        Raises:
+            CommitStateUnknown: a commit may have happened; every file stays.
+        """
+        dropped_by_snapshot: dict[int, list[Rewrite]] = {}
 
         def build(table: LoadedTable) -> Change | None:
             if not is_target(table, self._job):
@@ -187,18 +229,20 @@ class Session:
             change, dropped = rewrite(
                 self._store,
                 table,
-                groups,
+                [change for change in changes if isinstance(change, RewriteGroup)],
                 summary={"maintenance.job-id": str(self._job.id)},
                 clock=self._ctx.clock,
                 ids=self._ctx.ids,
                 cache=self._cache,
+                deletes=[change for change in changes if isinstance(change, DeleteRewrite)],
             )
             if change is not None and change.snapshot_id is not None:
                 dropped_by_snapshot[change.snapshot_id] = dropped
             return change
 
         catalog = WatchedCatalog(self._ctx.catalog)
-        committed: list[Rewritten] = []
+        accepted: list[Rewrite] = []
+        result: CommitResult | None = None
         in_doubt = True
         try:
             result = commit_with_retry(
@@ -210,22 +254,20 @@ class Session:
                 ids=self._ctx.ids,
                 attempts=self._ctx.settings.commit_attempts,
             )
-            committed = _committed(batch, groups, result.snapshot_id, dropped_by_snapshot)
-            in_doubt = catalog.in_doubt or (result.applied and not committed)
-            self._count(committed, result.table, result.snapshot_id)
+            accepted = _accepted(changes, result.snapshot_id, dropped_by_snapshot)
+            in_doubt = catalog.in_doubt or (result.applied and not accepted)
         except _CERTAINLY_REFUSED as error:
             in_doubt = catalog.in_doubt
             if not isinstance(error, CommitFailed):
                 raise
         finally:
-            self._settle(batch, committed=committed, in_doubt=in_doubt)
-        if not self.progress.lease_lost:
-            self.progress.conflicts += len(batch) - len(committed)
+            self._settle(changes, accepted=accepted, in_doubt=in_doubt)
+        return {id(change) for change in accepted}, result
 
-    def _settle(self, batch: Sequence[Rewritten], *, committed: Sequence[Rewritten], in_doubt: bool) -> None:
+    def _settle(self, changes: Sequence[Rewrite], *, accepted: Sequence[Rewrite], in_doubt: bool) -> None:
         """Take out of `opened` what must stay, and delete what was certainly refused."""
-        kept = {output.file_path for done in committed for output in done.outputs}
-        refused = {output.file_path for done in batch for output in done.outputs} - kept
+        kept = {path for change in accepted for path in _written_by(change)}
+        refused = {path for change in changes for path in _written_by(change)} - kept
         self._place.opened.difference_update(kept)
         if in_doubt:
             self._place.opened.difference_update(refused)
@@ -246,17 +288,27 @@ class Session:
         progress = self.progress
         progress.rows_in += sum(done.group.records for done in committed)
         progress.rows_deleted += sum(done.deleted for done in committed)
-        ours = table.metadata.snapshot(snapshot_id) or {}
-        removed = ours.get("summary", {}).get("removed-delete-files", "")
-        progress.delete_files_removed += int(removed) if committed and removed.isdecimal() else 0
         progress.groups += len(committed)
         progress.groups_copied += sum(done.not_copied is None for done in committed)
         progress.not_copied.update(done.not_copied for done in committed if done.not_copied is not None)
-        progress.commits += 1 if committed else 0
         progress.files_in += sum(len(done.inputs) for done in committed)
         progress.files_out += sum(len(done.outputs) for done in committed)
         progress.bytes_in += sum(done.group.size for done in committed)
         progress.bytes_out += sum(done.size for done in committed)
+        self._count_commit(table, snapshot_id, any_of_ours=bool(committed))
+
+    def _count_deletes(self, committed: Sequence[DeleteRewrite], result: CommitResult | None) -> None:
+        self.progress.delete_rewrites += len(committed)
+        self.progress.delete_files_written += sum(change.output is not None for change in committed)
+        if result is not None:
+            self._count_commit(result.table, result.snapshot_id, any_of_ours=bool(committed))
+
+    def _count_commit(self, table: LoadedTable, snapshot_id: int | None, *, any_of_ours: bool) -> None:
+        progress = self.progress
+        ours = table.metadata.snapshot(snapshot_id) or {}
+        removed = ours.get("summary", {}).get("removed-delete-files", "")
+        progress.delete_files_removed += int(removed) if any_of_ours and removed.isdecimal() else 0
+        progress.commits += 1 if any_of_ours else 0
         head = table.metadata.current_snapshot
         total = (head or {}).get("summary", {}).get("total-data-files", "")
         progress.data_files_after = int(total) if total.isdecimal() else None
@@ -274,14 +326,17 @@ def _rewrite_group(done: Rewritten, plan: CompactionPlan, metadata: TableMetadat
     )
 
 
-def _committed(
-    batch: Sequence[Rewritten],
-    groups: Sequence[RewriteGroup],
-    snapshot_id: int | None,
-    dropped_by_snapshot: dict[int, list[RewriteGroup]],
-) -> list[Rewritten]:
-    """The groups that are in the table now: those of the attempt whose snapshot it was."""
+def _accepted(
+    changes: Sequence[Rewrite], snapshot_id: int | None, dropped_by_snapshot: dict[int, list[Rewrite]]
+) -> list[Rewrite]:
+    """What is in the table now: what was committed by the attempt whose snapshot it was."""
     if snapshot_id is None or snapshot_id not in dropped_by_snapshot:
         return []
-    dropped = {id(group) for group in dropped_by_snapshot[snapshot_id]}
-    return [done for done, group in zip(batch, groups, strict=True) if id(group) not in dropped]
+    dropped = {id(change) for change in dropped_by_snapshot[snapshot_id]}
+    return [change for change in changes if id(change) not in dropped]
+
+
+def _written_by(change: Rewrite) -> set[str]:
+    """Paths of the files that the change would add; vectors share theirs."""
+    outputs = change.outputs if isinstance(change, RewriteGroup) else [change.output]
+    return {output.file_path for output in outputs if output is not None}

@@ -8,12 +8,14 @@ the same commit.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from table_format.catalog import LoadedTable
 from table_format.clock import Clock, Ids
 from table_format.commit.append import check_files, existing, packed, target_bytes
 from table_format.commit.change import Change
 from table_format.commit.producer import SnapshotProducer
+from table_format.commit.rewrite_deletes import DeleteRewrite, check_deletes, deletes_still_hold
 from table_format.commit.summary import Changes, Operation, carried_ingest_keys
 from table_format.commit.tree import FileKey, HeadTree, NextTree, TreeCache, file_key, scopes_of
 from table_format.errors import Invalid
@@ -41,7 +43,10 @@ class RewriteGroup:
     """Whether the outputs store each row's id and last change (format version 3)."""
 
 
-def rewrite(
+Rewrite: TypeAlias = RewriteGroup | DeleteRewrite
+
+
+def rewrite(  # noqa: PLR0913 - what is rewritten, and what every commit needs
     store: ObjectStore,
     table: LoadedTable,
     groups: Sequence[RewriteGroup],
@@ -50,10 +55,12 @@ def rewrite(
     clock: Clock,
     ids: Ids,
     cache: TreeCache | None = None,
-) -> tuple[Change | None, list[RewriteGroup]]:
-    """The change that replaces what can still be replaced, and the groups that lost their race.
+    deletes: Sequence[DeleteRewrite] = (),
+) -> tuple[Change | None, list[Rewrite]]:
+    """The change that replaces what can still be replaced, and the groups and deletes that lost their race.
 
-    None when no group is left: nothing is committed then. Give the attempts of one commit loop the same `cache`.
+    None when nothing is left: nothing is committed then. Give the attempts of one commit loop the same `cache`. No
+    data file may be both in a group and one whose deletes are rewritten.
 
     Raises:
         Invalid: a group contradicts itself (mixed partitions, more rows out than in, a file in two groups, …), or its
@@ -61,17 +68,31 @@ def rewrite(
         Unsupported: the table is encrypted.
     """
     _check_groups(table.metadata, groups)
-    if not groups:
+    check_deletes(table.metadata, deletes)
+    _check_disjoint(groups, deletes)
+    if not groups and not deletes:
         return None, []
     tree = HeadTree(store, table.metadata, cache if cache is not None else TreeCache())
-    accepted: list[RewriteGroup] = []
-    dropped: list[RewriteGroup] = []
-    for group in groups:
-        (accepted if _still_holds(tree, group) else dropped).append(group)
-    if not accepted:
+    accepted = [group for group in groups if _still_holds(tree, group)]
+    moved = [change for change in deletes if deletes_still_hold(tree, change)]
+    kept = {id(change) for change in (*accepted, *moved)}
+    dropped: list[Rewrite] = [group for group in groups if id(group) not in kept]
+    dropped += [change for change in deletes if id(change) not in kept]
+    if not kept:
         return None, dropped
     with SnapshotProducer(store, table, clock=clock, ids=ids) as producer:
-        return _replace(producer, tree, accepted, summary), dropped
+        return _replace(producer, tree, accepted, moved, summary), dropped
+
+
+def _check_disjoint(groups: Sequence[RewriteGroup], deletes: Sequence[DeleteRewrite]) -> None:
+    inputs = {entry.data_file.file_path for group in groups for entry in group.inputs}
+    for change in deletes:
+        for entry in change.data:
+            if entry.data_file.file_path in inputs:
+                raise Invalid(
+                    f"{entry.data_file.file_path} and its deletes are to be rewritten in one commit: if the one were "
+                    "dropped, the other would be wrong"
+                )
 
 
 def _check_groups(metadata: TableMetadata, groups: Sequence[RewriteGroup]) -> None:
@@ -158,17 +179,32 @@ def _descends(tree: HeadTree, group: RewriteGroup) -> bool:
 
 
 def _replace(
-    producer: SnapshotProducer, tree: HeadTree, groups: Sequence[RewriteGroup], summary: Mapping[str, str]
+    producer: SnapshotProducer,
+    tree: HeadTree,
+    groups: Sequence[RewriteGroup],
+    deletes: Sequence[DeleteRewrite],
+    summary: Mapping[str, str],
 ) -> Change:
     removed = {entry.data_file.file_path for group in groups for entry in group.inputs}
     outputs = [(file, group.base_sequence_number) for group in groups for file in group.outputs]
-    after = NextTree(tree, removed, outputs, scopes_of(e.data_file for group in groups for e in group.inputs))
+    moved = [(change.output, change.sequence_number) for change in deletes if change.output is not None]
+    touched = [entry.data_file for group in groups for entry in group.inputs]
+    touched += [entry.data_file for change in deletes for entry in (*change.data, *change.deletes)]
+    after = NextTree(
+        tree,
+        removed,
+        outputs,
+        scopes_of(touched),
+        replaced={file_key(e.data_file) for c in deletes if not c.is_vector for e in c.deletes},
+        deletes=[file for file, _ in moved],
+    )
     changes = Changes()
-    for file, _ in outputs:
+    for file in (*(file for file, _ in outputs), *(file for file, _ in moved)):
         changes.add(file)
     # Format version 1 has no sequence numbers, and no deletes that could need them.
     numbered = producer.metadata.format_version > 1
     new = producer.write_added((file, sequence if numbered else None) for file, sequence in outputs)
+    new += producer.write_added(moved, ManifestContent.DELETES)
     gone = {(path, None) for path in removed} | after.dead
     kept = kept_manifests(producer, tree, gone, changes)
     carried = carried_ingest_keys(ancestor_summaries(producer.metadata))

@@ -4,7 +4,8 @@ A delete file is dead when no live data file is left that it could apply to; a d
 here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -20,7 +21,14 @@ from table_format.manifest.entries import (
     Status,
 )
 from table_format.metadata.document import TableMetadata
-from table_format.scan.index import Scope, may_reference, referenced_path, scope_of, sequence_of
+from table_format.scan.index import (
+    Scope,
+    is_vector,
+    may_reference,
+    referenced_path,
+    scope_of,
+    sequence_of,
+)
 from table_format.scan.partitions import is_unpartitioned
 from table_format.scan.plan import ManifestCache, holds_no_live_file, snapshot_manifests
 from table_format.scan.positions import referenced_paths
@@ -113,9 +121,19 @@ class NextTree:
     """The live data files after a rewrite, and what the deletes of the head still reach among them."""
 
     def __init__(
-        self, tree: HeadTree, removed: set[str], outputs: Iterable[tuple[DataFile, int]], touched: set[Scope]
+        self,
+        tree: HeadTree,
+        removed: set[str],
+        outputs: Iterable[tuple[DataFile, int]],
+        touched: set[Scope],
+        *,
+        replaced: AbstractSet[FileKey] = frozenset(),
+        deletes: Sequence[DataFile] = (),
     ) -> None:
-        """`outputs` with their data sequence numbers; `touched` are the partitions rewritten."""
+        """`outputs` with their data sequence numbers; `touched` are the partitions rewritten.
+
+        `replaced` are delete files of the head that go whatever they reach, as `deletes` are added in their place.
+        """
         self._tree = tree
         self._touched = touched
         self._unpartitioned = unpartitioned_specs(tree.metadata)
@@ -130,7 +148,12 @@ class NextTree:
                     self._add(entry.data_file, sequence_of(entry))
         for file, sequence in outputs:
             self._add(file, sequence)
-        self.dead = {file_key(entry.data_file) for entry in tree.deletes if self._is_dead(entry)}
+        self._vectored = self._with_vectors(replaced) | {
+            file.referenced_data_file or "" for file in deletes if is_vector(file)
+        }
+        self.dead = {file_key(entry.data_file) for entry in tree.deletes if self._is_dead(entry)} | replaced
+        for file in deletes:
+            self.counts.add(file)
         for entry in tree.deletes:
             if file_key(entry.data_file) not in self.dead:
                 self.counts.add(entry.data_file)
@@ -143,6 +166,15 @@ class NextTree:
         self._oldest_of_all = _oldest(self._oldest_of_all, sequence)
         if file.spec_id in self._unpartitioned:
             self._oldest_unpartitioned = _oldest(self._oldest_unpartitioned, sequence)
+
+    def _with_vectors(self, replaced: AbstractSet[FileKey]) -> set[str]:
+        """The data files that have a vector, so that readers pass over their position delete files."""
+        vectors = (
+            (delete.data_file.referenced_data_file or "", sequence_of(delete))
+            for delete in self._tree.deletes
+            if is_vector(delete.data_file) and file_key(delete.data_file) not in replaced
+        )
+        return {path for path, sequence in vectors if not self._out_of_reach(path, sequence)}
 
     def _is_dead(self, delete: ManifestEntry) -> bool:
         if delete.data_file.content is Content.EQUALITY_DELETES:
@@ -159,11 +191,12 @@ class NextTree:
         return all(oldest is None or oldest >= sequence_of(delete) for oldest in reach)
 
     def _positions_are_dead(self, delete: ManifestEntry) -> bool:
-        """Every data file that the delete names is gone, or younger than it."""
+        """Every data file that the delete names is gone, or younger than it, or has a vector in its place."""
         file, sequence = delete.data_file, sequence_of(delete)
         named = referenced_path(file)
         if named is not None:
-            return self._out_of_reach(named, sequence)
+            superseded = not is_vector(file) and named in self._vectored
+            return superseded or self._out_of_reach(named, sequence)
         scope = scope_of(file)
         oldest = self._oldest.get(scope)
         looks_dead = oldest is None or oldest > sequence or scope in self._touched
@@ -175,7 +208,7 @@ class NextTree:
             paths = self._tree.cache.referenced_paths(self._tree.store, file)
         except (Invalid, NoSuchFile, Unsupported):
             return False
-        return all(self._out_of_reach(path, sequence) for path in paths)
+        return all(path in self._vectored or self._out_of_reach(path, sequence) for path in paths)
 
     def _out_of_reach(self, path: str, sequence: int) -> bool:
         known = self._sequences.get(path)

@@ -14,6 +14,10 @@ from uuid import UUID
 PartitionValue: TypeAlias = "bool | int | float | str | bytes | Decimal | UUID | None"
 Partition: TypeAlias = tuple[PartitionValue, ...]
 
+FILE_PATH_FIELD_ID = 2147483546
+POSITION_FIELD_ID = 2147483545
+"""The columns of position delete files: a data file's path, and a row's place in it."""
+
 UNASSIGNED = -1
 """Sequence number of a manifest whose commit is not made yet; the manifest list puts the commit's in its place."""
 

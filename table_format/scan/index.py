@@ -11,11 +11,8 @@ from typing import TypeAlias
 
 from table_format.errors import Internal, Invalid
 from table_format.jsontypes import JsonObject
-from table_format.manifest.entries import Content, DataFile, ManifestEntry
+from table_format.manifest.entries import FILE_PATH_FIELD_ID, Content, DataFile, ManifestEntry
 from table_format.scan.partitions import is_unpartitioned, partition_key
-
-FILE_PATH_FIELD_ID = 2147483546
-POSITION_FIELD_ID = 2147483545
 
 Scope: TypeAlias = tuple[int, tuple[Hashable, ...]]
 

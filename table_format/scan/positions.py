@@ -7,8 +7,7 @@ import numpy as np
 
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
-from table_format.manifest.entries import DataFile
-from table_format.scan.index import FILE_PATH_FIELD_ID, POSITION_FIELD_ID
+from table_format.manifest.entries import FILE_PATH_FIELD_ID, POSITION_FIELD_ID, DataFile
 from table_format.scan.read import read_file
 from table_format.scan.vectors import Positions
 from table_format.schema.arrow import compute

@@ -23,6 +23,8 @@ from table_format.ident import TableIdent, join
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import (
+    FILE_PATH_FIELD_ID,
+    POSITION_FIELD_ID,
     Content,
     DataFile,
     ManifestContent,
@@ -32,7 +34,6 @@ from table_format.manifest.entries import (
 )
 from table_format.metadata.document import TableMetadata
 from table_format.scan.deletes import read_task
-from table_format.scan.index import FILE_PATH_FIELD_ID, POSITION_FIELD_ID
 from table_format.scan.plan import FileTask, snapshot_files
 from table_format.schema.arrow import to_arrow
 from tests.fakes.catalog import FakeCatalog

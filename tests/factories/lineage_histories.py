@@ -21,6 +21,7 @@ from table_format.commit.producer import SnapshotProducer
 from table_format.commit.rewrite import kept_manifests
 from table_format.commit.summary import Changes, Operation
 from table_format.commit.tree import HeadTree, TreeCache, file_key
+from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import DataFile, ManifestContent, ManifestEntry, Status
 from table_format.scan.deletes import read_task
 from table_format.scan.index import is_vector
@@ -33,8 +34,21 @@ from tests.fakes.jobs import FakeContext, job
 
 WRITES = ("append", "delete", "update", "equality", "upgrade", "evolve")
 writes = st.tuples(st.sampled_from(WRITES), st.sampled_from(NAMES), st.integers(0, 7))
-compactions = st.tuples(st.just("compact"), st.lists(writes, max_size=2), st.integers(1, 3))
+compactions = st.tuples(
+    st.sampled_from(["compact", "deletes"]), st.lists(writes, max_size=2), st.integers(1, 3)
+)
 steps = st.lists(writes | compactions, min_size=4, max_size=12)
+
+_deleting = st.tuples(
+    st.sampled_from(["delete", "delete", "delete", "update", "append", "upgrade"]),
+    st.sampled_from(NAMES),
+    st.integers(0, 7),
+)
+_moved = st.tuples(st.just("deletes"), st.lists(_deleting, max_size=2), st.integers(1, 3))
+delete_steps = st.lists(_deleting | _deleting | _moved, min_size=4, max_size=14).map(
+    lambda script: [("append", "x", 7), ("append", "y", 7), ("append", "x", 6), *script]
+)
+"""Files with many rows whose deletes are stored anew again and again."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +113,18 @@ def read_lineage(lake: Lake, snapshot_id: int | None = None) -> list[tuple[int, 
     )
 
 
-def compacted(lake: Lake, **settings: int) -> Report:
-    """One run of the compaction job, by which every delete counts."""
-    asked = {"tiers": SMALL_TIERS, "minInputFiles": 2, "deleteFileThreshold": 1}
+EVERY_DELETE: JsonObject = {"tiers": SMALL_TIERS, "minInputFiles": 2, "deleteFileThreshold": 1}
+"""Small files are merged, and a file with a single delete is rewritten."""
+ONLY_DELETES: JsonObject = {
+    "tiers": [{"belowBytes": 1024, "targetBytes": 2048}],
+    "minInputFiles": 2,
+    "deleteRatio": 1,
+}
+"""Data files are large enough, so that at most their deletes are stored anew."""
+
+
+def compacted(lake: Lake, asked: JsonObject = EVERY_DELETE, **settings: int) -> Report:
+    """One run of the compaction job."""
     ctx = FakeContext(
         catalog=lake.catalog,
         clock=lake.clock,
@@ -137,12 +160,12 @@ class LineageHistory:
         return self.lake.metadata.format_version > 2
 
     def play(self, step: Any) -> None:
-        """One step: a write, or a compaction during which others write."""
-        if step[0] == "compact":
-            _, meanwhile, batch = step
+        """One step: a write, or a compaction (of deletes alone) during which others write."""
+        if step[0] in ("compact", "deletes"):
+            kind, meanwhile, batch = step
             for write in meanwhile:
                 self.lake.catalog.before_commit.append(lambda write=write: self._meanwhile(*write))
-            self.compact(groups_per_commit=batch)
+            self.compact(ONLY_DELETES if kind == "deletes" else EVERY_DELETE, groups_per_commit=batch)
             while self.lake.catalog.before_commit:
                 self.lake.catalog.before_commit.popleft()()
         else:
@@ -154,9 +177,9 @@ class LineageHistory:
         self.write(*write)
         self.lake.catalog.before_commit.extend(pending)
 
-    def compact(self, **settings: int) -> Report:
-        """One run of the compaction job, by which every delete counts."""
-        report = compacted(self.lake, **settings)
+    def compact(self, asked: JsonObject | None = None, **settings: int) -> Report:
+        """One run of the compaction job."""
+        report = compacted(self.lake, asked or EVERY_DELETE, **settings)
         if report.outcome is Outcome.DONE:
             self._note()
         return report

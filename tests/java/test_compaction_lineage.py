@@ -14,7 +14,14 @@ from table_format.clock import SystemClock, SystemIds
 from table_format.io.local import LocalObjectStore
 from tests.factories.column_kinds import KINDS, rows_of, table_schema
 from tests.factories.lake import Lake
-from tests.factories.lineage_histories import LineageHistory, compacted, put_vectors, steps
+from tests.factories.lineage_histories import (
+    ONLY_DELETES,
+    LineageHistory,
+    compacted,
+    delete_steps,
+    put_vectors,
+    steps,
+)
 from tests.java.driver import IcebergJava
 
 pytestmark = pytest.mark.java
@@ -41,6 +48,30 @@ def test_maint_C14_java_reads_the_same_ids_before_and_after_compaction(
         history.play(step)
     assert by_java(java, history.lake) == history.expected()
     while history.compact().outcome is not Outcome.NOTHING:
+        pass
+    assert by_java(java, history.lake) == history.expected()
+    for snapshot_id, rows in history.at.items():
+        assert by_java(java, history.lake, snapshot=snapshot_id) == rows
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(partitioned=st.booleans(), version=st.sampled_from([2, 3]), script=delete_steps)
+def test_maint_D7_java_reads_the_same_rows_by_deletes_stored_anew(
+    java: IcebergJava, tmp_path: Path, partitioned: bool, version: int, script: list[Any]
+) -> None:
+    """Merged position delete files, then vectors in their place."""
+    location = f"file://{tmp_path / str(next(_PLACES))}"
+    make = partial(Lake, LocalObjectStore(), location=location, clock=SystemClock(), ids=SystemIds())
+    history = LineageHistory.of(make, partitioned=partitioned, version=version)
+    for step in script:
+        history.play(step)
+    while history.compact(ONLY_DELETES).outcome is not Outcome.NOTHING:
+        pass
+    plain = java.ask("readRows", metadata=history.lake.table.metadata_location)
+    assert sorted(int(row[2]) for row in plain) == sorted(history.rows)
+    for step in (("upgrade", "x", 0), ("append", "x", 1), ("delete", "x", 3)):
+        history.play(step)
+    while history.compact(ONLY_DELETES).outcome is not Outcome.NOTHING:
         pass
     assert by_java(java, history.lake) == history.expected()
     for snapshot_id, rows in history.at.items():

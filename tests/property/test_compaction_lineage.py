@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from maintenance.report import Outcome
 from table_format.commit.summary import count, totals_of
 from table_format.io.memory import MemoryObjectStore
+from table_format.manifest.entries import Content
 from table_format.scan.index import is_vector
 from table_format.scan.plan import snapshot_files
 from tests.factories.lake import Lake
-from tests.factories.lineage_histories import LineageHistory, read_lineage, steps
+from tests.factories.lineage_histories import ONLY_DELETES, LineageHistory, delete_steps, read_lineage, steps
 from tests.fakes.clock import ManualClock
 
 
@@ -50,5 +51,25 @@ def test_maint_C14_ids_and_last_changes_stay_whatever_happens(partitioned, versi
         runs += 1
         assert runs < 20
     assert [task for task in lake.tasks() if task.deletes] == []
+    for snapshot_id, rows in history.at.items():
+        assert read_lineage(lake, snapshot_id) == rows
+
+
+@settings(max_examples=25, deadline=None)
+@given(partitioned=st.booleans(), version=st.sampled_from([2, 3]), script=delete_steps)
+def test_maint_D7_deletes_stored_anew_delete_the_same_rows(partitioned, version, script):
+    history = new_history(version, partitioned=partitioned)
+    lake = history.lake
+    for step in script:
+        history.play(step)
+        history.check()
+    while (report := history.compact(ONLY_DELETES)).outcome is not Outcome.NOTHING:
+        assert report.outcome is Outcome.DONE
+        history.check()
+        vectors_are_right(lake)
+    if history.is_v3:
+        files = snapshot_files(lake.store, lake.metadata).delete_entries
+        kept = [entry for entry in files if not is_vector(entry.data_file)]
+        assert [entry for entry in kept if entry.data_file.content == Content.POSITION_DELETES] == []
     for snapshot_id, rows in history.at.items():
         assert read_lineage(lake, snapshot_id) == rows

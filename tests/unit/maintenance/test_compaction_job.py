@@ -100,6 +100,7 @@ def test_small_files_become_one_and_every_row_stays(lake):
         "rowsRead": 4,
         "rowsDeleted": 0,
         "deleteFilesRemoved": 0,
+        "deleteFilesWritten": 0,
     }
     assert output.sequence_number == 4
     assert lake.metadata.current_snapshot["summary"]["operation"] == "replace"

@@ -14,10 +14,15 @@ from table_format.commit.tree import HeadTree, TreeCache
 from table_format.errors import Invalid
 from table_format.io.faults import Counting
 from table_format.io.memory import MemoryObjectStore
-from table_format.manifest.entries import ManifestContent, ManifestEntry, ManifestFile, Status
+from table_format.manifest.entries import (
+    FILE_PATH_FIELD_ID,
+    ManifestContent,
+    ManifestEntry,
+    ManifestFile,
+    Status,
+)
 from table_format.manifest.read import read_manifest
 from table_format.metadata.document import TableMetadata
-from table_format.scan.index import FILE_PATH_FIELD_ID
 from table_format.scan.plan import snapshot_files, snapshot_manifests
 from tests.factories.lake import BY_NAME, IDENT, Lake
 from tests.fakes.clock import ManualClock
