@@ -31,7 +31,7 @@ def plan_deletes(
     if not policy.merge_position_deletes or metadata.format_version < 2:
         return ()
     if metadata.format_version > 2:
-        return tuple(_vectors(files.tasks, rewritten))
+        return (*_vectors(files.tasks, rewritten), *_superseded(files))
     by_file = metadata.properties.get(GRANULARITY_PROPERTY, "").strip().lower() == "file"
     return tuple(_merges(files, policy, rewritten, by_file=by_file))
 
@@ -65,6 +65,22 @@ def _vectors(tasks: Sequence[FileTask], rewritten: set[str]) -> Iterable[Planned
         current.add(file.file_path, found, records)
     for plan in open_plans.values():
         yield plan.planned()
+
+
+def _superseded(files: SnapshotFiles) -> Iterable[PlannedDeletes]:
+    """Files that apply to no data file any more, by partition: others wrote vectors, and left them behind."""
+    applying = {file_key(entry.data_file) for task in files.tasks for entry in positional(task)}
+    parts: dict[Scope, list[ManifestEntry]] = {}
+    for entry in files.delete_entries:
+        if _may_merge(entry.data_file) and file_key(entry.data_file) not in applying:
+            parts.setdefault(scope_of(entry.data_file), []).append(entry)
+    for entries in parts.values():
+        first = entries[0].data_file
+        yield PlannedDeletes(
+            spec_id=first.spec_id,
+            partition=first.partition,
+            inputs=tuple(_planned(entry) for entry in entries),
+        )
 
 
 @dataclass(slots=True)

@@ -15,9 +15,10 @@ from maintenance.compaction.plan_types import PlannedDeletes
 from maintenance.compaction.rewrite import Place, next_path
 from table_format.commit.rewrite_deletes import DeleteRewrite
 from table_format.commit.summary import ENGINE_NAME
+from table_format.commit.tree import file_key
 from table_format.errors import Internal
 from table_format.manifest.entries import DataFile, ManifestEntry
-from table_format.scan.index import scope_of, sequence_of
+from table_format.scan.index import scope_of
 from table_format.scan.plan import FileTask, SnapshotFiles
 from table_format.scan.positions import position_batches, read_positions
 from table_format.scan.vectors import read_vector
@@ -109,7 +110,7 @@ def _merged(
         place.go_on()
         for path, positions in position_batches(place.store, entry.data_file):
             found.named.add(path)
-            if path in tasks and _reaches(entry, tasks[path].entry):
+            if path in tasks and _applies(entry, tasks[path]):
                 found.add(path, positions)
     output = None
     if found.parts:
@@ -137,8 +138,11 @@ def _merged(
     )
 
 
-def _reaches(delete: ManifestEntry, data: ManifestEntry) -> bool:
-    return sequence_of(data) <= sequence_of(delete) and scope_of(data.data_file) == scope_of(delete.data_file)
+def _applies(delete: ManifestEntry, task: FileTask) -> bool:
+    """Whether it is as young as the data file, in its partition, and no vector stands in its place."""
+    key = file_key(delete.data_file)
+    attached = any(file_key(entry.data_file) == key for entry in positional(task))
+    return attached and scope_of(task.entry.data_file) == scope_of(delete.data_file)
 
 
 def _check(meant: _Positions, written: _Positions, output: DataFile, path: str) -> None:

@@ -128,7 +128,9 @@ def _outcome(planned: CompactionPlan, progress: Progress) -> tuple[Outcome, str,
         done = "position deletes were stored anew"
     told = [f"{done} in {counted(progress.commits, 'commit')}"]
     if progress.delete_files_written:
-        told.append(f"{counted(progress.delete_files_written, 'delete file or vector', 'delete files or vectors')} written")
+        told.append(
+            f"{counted(progress.delete_files_written, 'delete file or vector', 'delete files or vectors')} written"
+        )
     if progress.rows_deleted:
         told.append(f"{counted(progress.rows_deleted, 'deleted row')} left out")
     if progress.delete_files_removed:

@@ -195,7 +195,7 @@ def _replace(
         removed,
         outputs,
         scopes_of(touched),
-        replaced={file_key(e.data_file) for c in deletes if not c.is_vector for e in c.deletes},
+        replaced={file_key(e.data_file) for change in deletes if change.is_merge for e in change.deletes},
         deletes=[file for file, _ in moved],
     )
     changes = Changes()

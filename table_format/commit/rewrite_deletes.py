@@ -7,7 +7,7 @@ from; what lost its race is dropped and leaves the old files in force.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from table_format.commit.tree import HeadTree, file_key
+from table_format.commit.tree import HeadTree, NextTree, file_key, scopes_of
 from table_format.errors import Invalid
 from table_format.manifest.entries import Content, DataFile, ManifestEntry
 from table_format.metadata.document import TableMetadata
@@ -24,7 +24,7 @@ class DeleteRewrite:
     deletes: Sequence[ManifestEntry]
     """The position delete files that were read. Merged ones go; others go when a vector has all that they say."""
     output: DataFile | None
-    """None: the files named no row of a live data file."""
+    """None: the files delete no row that is not gone or deleted otherwise; they go if that is still so."""
     named: frozenset[str] = frozenset()
     """All paths in the files, also those of data files that are gone: should one be back, nothing is sure."""
     base_snapshot_id: int
@@ -34,6 +34,11 @@ class DeleteRewrite:
     def is_vector(self) -> bool:
         """Whether the output is the vector of one data file."""
         return self.output is not None and is_vector(self.output)
+
+    @property
+    def is_merge(self) -> bool:
+        """Whether the output is one file for all."""
+        return self.output is not None and not self.is_vector
 
     @property
     def sequence_number(self) -> int | None:
@@ -96,7 +101,10 @@ def deletes_still_hold(tree: HeadTree, change: DeleteRewrite) -> bool:
         return False
     if not tree.delete_keys.issuperset(file_key(entry.data_file) for entry in change.deletes):
         return False
-    if change.output is not None and file_key(change.output) in tree.delete_keys:
+    if change.output is None:
+        after = NextTree(tree, set(), [], scopes_of(entry.data_file for entry in change.deletes))
+        return after.dead.issuperset(file_key(entry.data_file) for entry in change.deletes)
+    if file_key(change.output) in tree.delete_keys:
         return False
     if change.is_vector:
         (data,) = change.data

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,8 @@ from table_format.scan.plan import snapshot_files
 from tests.factories.lake import Lake
 from tests.factories.lineage_histories import ONLY_DELETES, LineageHistory, delete_steps, read_lineage, steps
 from tests.fakes.clock import ManualClock
+
+pytestmark = pytest.mark.timeout(240)
 
 
 def new_history(version, *, partitioned):
@@ -35,7 +38,7 @@ def vectors_are_right(lake):
     assert totals == totals_of(count(entries))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(partitioned=st.booleans(), version=st.sampled_from([2, 3]), script=steps)
 def test_maint_C14_ids_and_last_changes_stay_whatever_happens(partitioned, version, script):
     history = new_history(version, partitioned=partitioned)
@@ -55,7 +58,7 @@ def test_maint_C14_ids_and_last_changes_stay_whatever_happens(partitioned, versi
         assert read_lineage(lake, snapshot_id) == rows
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(partitioned=st.booleans(), version=st.sampled_from([2, 3]), script=delete_steps)
 def test_maint_D7_deletes_stored_anew_delete_the_same_rows(partitioned, version, script):
     history = new_history(version, partitioned=partitioned)

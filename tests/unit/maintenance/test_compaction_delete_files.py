@@ -76,8 +76,7 @@ def test_maint_D7_small_position_delete_files_become_one():
     report = compact(lake)
     assert report.outcome is Outcome.DONE
     assert report.reason == (
-        "position deletes were written anew in 1 commits; 1 delete files or vectors were written; "
-        "21 delete files are gone"
+        "position deletes were stored anew in 1 commit; 1 delete file or vector written; 21 delete files are gone"
     )
     assert (lake.rows(), len(rows)) == (rows, 579)
     assert [task.entry.data_file for task in lake.tasks()] == [entry.data_file for entry in data]
@@ -178,7 +177,7 @@ def test_a_dry_run_tells_what_would_be_done():
         delete(lake, file, place)
     location = lake.table.metadata_location
     report = compact(lake, dry_run=True)
-    assert report.reason.endswith("; 4 position delete files would be written anew")
+    assert report.reason.endswith("; 4 position delete files would be stored anew")
     assert report.figures["deleteFilesToRewrite"] == 4
     assert lake.table.metadata_location == location
 
@@ -397,17 +396,47 @@ def test_a_data_file_that_went_meanwhile_gets_no_vector():
     assert len(lake.rows()) == 396
 
 
-def test_a_superseded_position_delete_file_goes_with_the_next_rewrite():
-    """Its data file has a vector, so readers pass over it."""
-    lake, (first, second) = upgraded()
-    put_vectors(lake, [(task_of(lake, one), [0, 7]) for one in (first, second)])
+def test_position_delete_files_that_vectors_of_others_supersede_go():
+    """Readers pass over them."""
+    lake, files = upgraded()
+    put_vectors(lake, [(task_of(lake, file), [0, 1, 7]) for file in files])
     assert len(delete_files(lake)) == 5
+    rows = lake.rows()
+    report = compact(lake)
+    assert (report.outcome, report.figures["deleteFilesRemoved"]) == (Outcome.DONE, 3)
+    assert (lake.rows(), len(vectors(lake)), len(delete_files(lake))) == (rows, 2, 2)
+    assert totals(lake) == recounted(lake)
     assert compact(lake).outcome is Outcome.NOTHING
+
+
+def test_they_go_with_the_next_rewrite_too():
+    lake, files = upgraded()
+    put_vectors(lake, [(task_of(lake, file), [0, 1, 7]) for file in files])
     for number in range(2):
         lake.append_rows({"id": number, "name": "s"})
     rows = lake.rows()
-    assert compact(lake).figures["filesRewritten"] == 2
+    assert compact(lake, mergePositionDeletes=False).figures["filesRewritten"] == 2
     assert (lake.rows(), len(vectors(lake)), len(delete_files(lake))) == (rows, 2, 2)
+
+
+def test_they_stay_when_the_vector_is_taken_away_meanwhile():
+    """Then readers heed them again."""
+    lake, files = upgraded(files=1)
+    with_deletes = lake.metadata.current_snapshot_id
+    put_vectors(lake, [(task_of(lake, files[0]), [0, 7, 9])])
+
+    def back():
+        ref = {
+            "action": "set-snapshot-ref",
+            "ref-name": "main",
+            "type": "branch",
+            "snapshot-id": with_deletes,
+        }
+        lake.catalog.commit(IDENT, [], [ref])
+
+    lake.catalog.before_commit.append(back)
+    assert compact(lake).outcome is Outcome.CONFLICT
+    assert (len(lake.rows()), len(delete_files(lake))) == (198, 2)
 
 
 def test_a_table_with_columns_that_are_not_rewritten_gets_vectors_all_the_same():

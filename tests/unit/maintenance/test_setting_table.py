@@ -45,6 +45,7 @@ CASES = {
     (COMPACTION, "minFileAgeSeconds"): (1, 2, "min_file_age_seconds", 1, 2),
     (COMPACTION, "deleteFileThreshold"): (1, 2, "delete_file_threshold", 1, 2),
     (COMPACTION, "deleteRatio"): (0.5, 1, "delete_ratio", 0.5, 1.0),
+    (COMPACTION, "mergePositionDeletes"): (False, True, "merge_position_deletes", False, True),
     (COMPACTION, "maxBytesPerRun"): (MIB, 2 * MIB, "max_bytes_per_run", MIB, 2 * MIB),
     (COMPACTION, "triggerFileCount"): (1, 2, "trigger_file_count", 1, 2),
     (COMPACTION, "triggerBytes"): (MIB, 2 * MIB, "trigger_bytes", MIB, 2 * MIB),

@@ -129,7 +129,7 @@ def test_what_is_not_as_it_was_read_is_dropped(version: int) -> None:
         return lake, file, (merge if version == 2 else vector)(lake, file)
 
     # One of the delete files went: its row is back.
-    lake, file, change = read()
+    lake, _, change = read()
     head = lake.metadata.current_snapshot
     assert head is not None
     back = {
@@ -143,12 +143,12 @@ def test_what_is_not_as_it_was_read_is_dropped(version: int) -> None:
     assert lake.rows() == [row(1), row(2)]
     # The table is of another version, where there is such.
     if version == 2:
-        lake, file, change = read()
+        lake, _, change = read()
         lake.catalog.commit(IDENT, [], UPGRADE)
         assert send(lake, change) == [change]
         assert lake.rows() == [row(2)]
     # The data file was rewritten, and its deletes went along.
-    lake, file, change = read()
+    lake, _, change = read()
     lake.rewrite(replace(lake.group(), keeps_lineage=True))
     assert send(lake, change) == [change]
     assert (lake.rows(), deletes(lake)) == ([row(2)], [])
