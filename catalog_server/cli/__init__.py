@@ -24,7 +24,7 @@ COMMANDS = (
     ("worker", "worker", "worker"),
     ("bucket", "bucket_settings", "buckets"),
     ("namespace", "namespaces", "namespaces"),
-    ("table", "table_settings", "tables"),
+    ("table", "table_create", "tables"),
     ("policy", "policies", "policies"),
     ("maintenance", "maintenance", "maintenance"),
     ("db", "database", "database"),

@@ -95,6 +95,31 @@ def test_a_blank_table_is_listed_and_shown_and_what_needs_metadata_says_that_the
     ] == ["t"]
 
 
+def test_a_table_is_made_of_a_schema_or_of_metadata_and_not_of_both(http: Http, catalog: Catalog) -> None:
+    levels, created = catalog.new_table()
+    path = f"/api/v1/buckets/default/namespaces/{levels[0]}/tables"
+    schema = {"type": "struct", "fields": [{"id": 3, "name": "x", "required": True, "type": "long"}]}
+    body = {"name": "made", "schema": schema, "properties": {"a": "b"}}
+    made = http.post(path, json=body)
+    assert made.status_code == 201, made.text
+    loaded = http.get(catalog.table(levels, "made")).json()["metadata"]
+    assert loaded["schemas"][0]["fields"] == schema["fields"]
+    assert (loaded["properties"]["a"], loaded["last-column-id"]) == ("b", 3)
+    assert_problem(http.post(path, json=body), 409, "already-exists")
+    for wrong, told in (
+        ({"name": "n"}, "give schema, or the metadataLocation"),
+        ({"name": "n", "schema": schema, "overwrite": True}, "overwrite goes with metadataLocation"),
+        ({"name": "n", "schema": {"type": "struct"}}, "fields"),
+        ({"name": "n", "schema": schema, "location": "file:///elsewhere"}, "elsewhere"),
+        (
+            {"name": "n", "schema": schema, "metadataLocation": created["metadata-location"]},
+            "give nothing else of it",
+        ),
+    ):
+        assert told in assert_problem(http.post(path, json=wrong), 400, "invalid")
+    assert_problem(http.get(table_path(levels, "n")), 404, "not-found")
+
+
 def test_snapshots_and_refs(http: Http, catalog: Catalog) -> None:
     levels, _ = catalog.new_table()
     path = table_path(levels, "t")

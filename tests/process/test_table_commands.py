@@ -159,6 +159,58 @@ def test_reports_of_clients_are_listed_whatever_they_hold(
     assert call("reports", "sales.reported", "--type", "x")[0] == 1
 
 
+def test_a_table_is_created_with_columns_partitions_and_order(
+    catalog: Catalog, call: Call, tmp_path: Path
+) -> None:
+    code, out, error = call(
+        *("create", "sales.made", "id:long!", "at:timestamptz", "price:decimal(10,2)", "a:b:string"),
+        *("--partition-by", "day(at)", "--partition-by", "bucket(16, id)", "--partition-by", "a:b"),
+        *("--sort-by", "at desc", "--sort-by", "truncate(4, a:b) nulls-last", "--property", "owner=web"),
+    )
+    assert (code, error) == (0, "")
+    table = catalog.load_table("sales.made")
+    assert out == f"sales.made is at {table.metadata.location}\n"
+    assert [(one.name, str(one.field_type), one.required) for one in table.schema().fields] == [
+        ("id", "long", True),
+        ("at", "timestamptz", False),
+        ("price", "decimal(10, 2)", False),
+        ("a:b", "string", False),
+    ]
+    assert [(one.name, str(one.transform)) for one in table.spec().fields] == [
+        ("at_day", "day"),
+        ("id_bucket", "bucket[16]"),
+        ("a:b", "identity"),
+    ]
+    assert [
+        (one.source_id, str(one.transform), one.direction.value, one.null_order.value)
+        for one in table.sort_order().fields
+    ] == [(2, "identity", "desc", "nulls-last"), (4, "truncate[4]", "asc", "nulls-last")]
+    assert table.properties["owner"] == "web"
+
+    nested = tmp_path / "schema.json"
+    inner = {"type": "struct", "fields": [{"id": 7, "name": "x", "required": False, "type": "int"}]}
+    fields = [{"id": 5, "name": "s", "required": False, "type": inner}]
+    nested.write_text(json.dumps({"type": "struct", "fields": fields}))
+    code, out, _ = call("create", "sales.nested", "--schema", str(nested), "--json")
+    assert (code, json.loads(out)["name"]) == (0, "nested")
+    assert catalog.load_table("sales.nested").schema().find_field("s.x").field_id == 7
+    nested.write_text("[]")
+    for arguments, status, told in (
+        (("sales.x",), 2, "NAME:TYPE, or --schema"),
+        (("sales.x", "id"), 2, "is not NAME:TYPE"),
+        (("sales.x", "id:long", "--partition-by", "day(no)"), 2, "names no column"),
+        (("sales.x", "id:nonsense"), 1, "nonsense"),
+        (("sales.x", "id:long", "--partition-by", "weekly(id)"), 1, "weekly"),
+        (("sales.x", "--schema", str(nested)), 1, "holds no schema"),
+        (("sales.made", "id:long"), 1, "already exists"),
+        (("nowhere.x", "id:long"), 1, "nowhere"),
+    ):
+        code, out, error = call("create", *arguments)
+        assert (code, out) == (status, ""), (arguments, error)
+        assert told in error
+    assert not catalog.table_exists("sales.x")
+
+
 def test_what_is_kept_for_a_table_is_shown_set_and_taken_away(
     catalog: Catalog, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

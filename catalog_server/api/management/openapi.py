@@ -27,7 +27,7 @@ _WHEN = {
     503: "The server cannot answer now; with Retry-After nothing was changed.",
 }
 _ALWAYS = (400, 404, 500, 503)
-_REFUSED_IF_PROTECTED = ("register_table", "unregister_table")
+_REFUSED_IF_PROTECTED = ("make_table", "unregister_table")
 _ETAG: JsonObject = {"description": "The policy's version, for If-Match.", "schema": {"type": "string"}}
 _FRAMEWORK_ERRORS = ("HTTPValidationError", "ValidationError")
 

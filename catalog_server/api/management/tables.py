@@ -23,6 +23,7 @@ from catalog_server.services.drops import protection_tag
 from catalog_server.services.handles import TableHandle
 from catalog_server.services.statistics import NO_STATISTICS, Statistics
 from catalog_server.services.table_entries import TableEntry
+from catalog_server.services.tables import TableSpec
 from catalog_server.store.tables import TableRow
 from table_format.errors import Invalid, NoSuchTable
 from table_format.ident import Namespace, TableIdent
@@ -52,19 +53,42 @@ async def list_tables(
 
 
 @router.post("/v1/buckets/{bucket}/namespaces/{namespace}/tables", status_code=201)
-async def register_table(
+async def make_table(
     platform: OnPlatform,
     principal: By,
     bucket: BucketName,
     namespace: InNamespace,
-    wanted: wire.Registration,
+    wanted: wire.NewTable,
 ) -> wire.Table:
-    """Make a table of metadata that exists already; that of a dropped table brings the table back."""
+    """Make an empty table, or one of metadata that exists already; that of a dropped table brings the table back."""
     ident = TableIdent(namespace, wanted.name)
+    if wanted.metadata_location is None:
+        return _table(platform, _row(await _create(platform, principal, bucket, ident, wanted)))
+    more = (wanted.table_schema, wanted.partition_spec, wanted.write_order, wanted.location)
+    if wanted.properties or any(one is not None for one in more):
+        raise Invalid("metadataLocation names metadata that says all of the table: give nothing else of it")
     handle = await platform.tables.register(
         principal, bucket, ident, wanted.metadata_location, overwrite=wanted.overwrite
     )
     return _table(platform, _row(handle))
+
+
+async def _create(
+    platform: Platform, principal: By, bucket: str, ident: TableIdent, wanted: wire.NewTable
+) -> TableHandle:
+    if wanted.table_schema is None:
+        raise Invalid("give schema, or the metadataLocation of metadata that exists already")
+    if wanted.overwrite:
+        raise Invalid("overwrite goes with metadataLocation: an empty table takes no table's place")
+    spec = TableSpec(
+        schema=wanted.table_schema,
+        partition_spec=wanted.partition_spec,
+        write_order=wanted.write_order,
+        properties=wanted.properties,
+        location=wanted.location,
+        keeps_ids=True,
+    )
+    return await platform.tables.create(principal, bucket, ident, spec)
 
 
 @router.get(_TABLE)

@@ -1,5 +1,7 @@
 """The management API's documents about tables and dropped tables."""
 
+from typing import Any
+
 from pydantic import Field
 
 from catalog_server.api.management.wire import Wire
@@ -117,14 +119,26 @@ class Snapshots(Wire):
     next_page_token: str | None
 
 
-class Registration(Wire):
-    """Metadata that exists already, to become a table."""
+class NewTable(Wire):
+    """A table to be made: of metadata that exists already, or an empty one of a schema."""
 
     name: str
-    metadata_location: str
-    overwrite: bool = Field(
-        False, description="Also when there is a table of that name: it is pointed there."
+    metadata_location: str | None = Field(
+        None, description="Metadata that exists, to become a table. This or `schema` is given."
     )
+    overwrite: bool = Field(
+        False,
+        description="With metadataLocation: also when there is a table of that name, which is pointed there.",
+    )
+    table_schema: dict[str, Any] | None = Field(
+        None,
+        alias="schema",
+        description="Of an empty table, as Iceberg writes it; ids of columns stay as they are given.",
+    )
+    partition_spec: dict[str, Any] | None = None
+    write_order: dict[str, Any] | None = None
+    properties: dict[str, str] = Field(default_factory=dict)
+    location: str | None = Field(None, description="A place of its own when left out.")
 
 
 class NewName(Wire):
