@@ -29,6 +29,30 @@ COMPACTION = {
     },
 }
 SNAPSHOTS = {"status": "enabled", "settings": {"minSnapshotsToKeep": 1, "maxSnapshotAgeHours": 5}}
+KEY = "arn:aws:kms:us-east-1:000000000000:key/one"
+NEW_TABLE = {
+    "name": "made",
+    "schema": {
+        "type": "struct",
+        "fields": [
+            {"id": 1, "name": "a", "required": True, "type": "long"},
+            {
+                "id": 2,
+                "name": "b",
+                "required": False,
+                "type": {"type": "list", "element-id": 3, "element": "int"},
+            },
+        ],
+    },
+    "partitionSpec": {"fields": [{"source-id": 1, "transform": "bucket[4]", "name": "a_bucket"}]},
+    "writeOrder": {
+        "order-id": 1,
+        "fields": [
+            {"source-id": 1, "transform": "identity", "direction": "asc", "null-order": "nulls-first"}
+        ],
+    },
+    "properties": {"a": "b"},
+}
 UNREFERENCED = {"settings": {"unreferencedDays": 3}}
 
 
@@ -49,19 +73,28 @@ def bodies(table: str) -> list[tuple[str, str, Any]]:
             ("PUT", f"{scope}/policies/icebergCompaction", COMPACTION),
             ("PUT", f"{scope}/policies/icebergSnapshotManagement", SNAPSHOTS),
         ]
+    for scope in ("/v1/buckets/default", table):
+        found += [
+            ("PUT", f"{scope}/tags", {"tags": {"team": "a"}}),
+            ("PUT", f"{scope}/resource-policy", {"resourcePolicy": '{"Statement": [{"Effect": "Deny"}]}'}),
+            ("PUT", f"{scope}/encryption", {"sseAlgorithm": "aws:kms", "kmsKeyArn": KEY}),
+            ("PUT", f"{scope}/storage-class", {"storageClass": "STANDARD"}),
+        ]
     return [
         *found,
+        ("PUT", "/v1/buckets/default/metrics-configuration", {"enabled": True}),
         ("PUT", "/v1/buckets/default/policies/icebergUnreferencedFileRemoval", UNREFERENCED),
         ("POST", "/v1/buckets", {"name": "fuzzed", "properties": {"a": "b"}, "tags": {"a": "b"}}),
         ("PUT", "/v1/buckets/default", {"properties": {"a": "b"}, "storage": {}, "protected": False}),
-        ("PUT", "/v1/buckets/default/tags", {"tags": {"team": "a"}}),
         ("POST", "/v1/buckets/default/namespaces", {"namespace": ["f"], "properties": {"a": "b"}}),
         ("PUT", f"{table.partition('/tables/')[0]}/properties", {"properties": {"a": "b"}}),
         ("POST", f"{table}/jobs", {"kind": "icebergCompaction", "dryRun": False}),
         ("POST", f"{table}/maintenance/plan", {"kind": "icebergCompaction"}),
         ("POST", table.rpartition("/")[0], {"name": "r", "metadataLocation": "file:///x", "overwrite": True}),
+        ("POST", table.rpartition("/")[0], NEW_TABLE),
         ("POST", f"{table}/rename", {"namespace": ["a"], "name": "b"}),
         ("PUT", f"{table}/protection", {"protected": False}),
+        ("PUT", f"{table}/noncurrent-files/hold?path=file:///x", {"untilMs": 1}),
         ("POST", "/v1/buckets/default/dropped-tables/x/undrop", {"namespace": ["a"], "name": "b"}),
     ]
 
@@ -103,7 +136,10 @@ def test_malformed_requests(tmp_path: Path, chunk: int) -> None:
 
 def test_every_operation_that_takes_a_body_is_fuzzed() -> None:
     """A new one needs a good request above."""
-    sent = {(method, path) for method, path, _ in bodies("/v1/buckets/default/namespaces/a/tables/t")}
+    sent = {
+        (method, path.partition("?")[0])
+        for method, path, _ in bodies("/v1/buckets/default/namespaces/a/tables/t")
+    }
     for path, item in describe_api().openapi()["paths"].items():
         pattern = re.compile(re.sub(r"{[^}]+}", "[^/]+", path))
         for verb, operation in item.items():

@@ -20,7 +20,7 @@ KINDS = [
 def test_each_kind_has_a_row_for_its_last_run_and_one_for_the_next(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(ManagementClient, "get", lambda *_: {"kinds": KINDS})
+    monkeypatch.setattr(ManagementClient, "get", lambda *_: {"behind": None, "kinds": KINDS})
     status("db.t")
     lines = capsys.readouterr().out.splitlines()
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "│" in line]
