@@ -8,7 +8,7 @@ PYTEST_WORKERS ?= 2
 PYTEST_SEED := $(if $(CI),--randomly-seed=1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-unit test-process test-blackbox test-soak test-fuzz test-kit test-pyiceberg test-ingest-kills test-differential test-simulation check fmt lint types arch openapi bench clean
+.PHONY: help setup demo serve test test-unit test-process test-blackbox test-soak test-fuzz test-fuzz-ingest test-kit test-pyiceberg test-ingest-kills test-differential test-simulation check fmt lint types arch openapi bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -48,6 +48,11 @@ test-fuzz: $(STAMP) ## many more malformed requests than make test sends (FUZZ_R
 	@export FUZZ_REQUESTS=$${FUZZ_REQUESTS:-200000} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)} FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-200}; \
 	echo "FUZZ_REQUESTS=$$FUZZ_REQUESTS FUZZ_SEED=$$FUZZ_SEED FUZZ_EXAMPLES=$$FUZZ_EXAMPLES"; \
 	$(BIN)/pytest -q -n $(PYTEST_WORKERS) --dist worksteal --timeout 1200 tests/api/test_*fuzz.py tests/api/test_openapi_conformance.py
+
+test-fuzz-ingest: $(STAMP) ## many damaged Kafka records of each format (FUZZ_RECORDS, default 100000)
+	@export FUZZ_RECORDS=$${FUZZ_RECORDS:-100000} FUZZ_SEED=$${FUZZ_SEED:-$$(date +%s)}; \
+	echo "FUZZ_RECORDS=$$FUZZ_RECORDS FUZZ_SEED=$$FUZZ_SEED"; \
+	$(BIN)/pytest -q -n $(PYTEST_WORKERS) --dist worksteal tests/unit/ingest_plugin/test_fuzz_records.py
 
 test-kit: $(STAMP) ## Iceberg's own REST compatibility kit (KIT: arguments, see CONTRIBUTING.md)
 	@$(BIN)/python -m tests.kit $(KIT)

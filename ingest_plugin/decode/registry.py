@@ -46,6 +46,10 @@ class RegisteredSchema:
     id: int = 0
 
 
+class _NoSuchPath(Unavailable):
+    """404 without a word on what is missing: a wrong address, or an id that the registry does not even take."""
+
+
 class SchemaRegistry:
     """Schemas by id."""
 
@@ -128,7 +132,12 @@ class SchemaRegistry:
         asked = self._not_found.get(key)
         if asked is not None and self._clock.monotonic() - asked < NOT_FOUND_SECONDS:
             return None
-        found = self._get(path)
+        try:
+            found = self._get(path)
+        except _NoSuchPath:
+            # A damaged record may name an id that it has no path for. If it answers otherwise, there is none.
+            self.check()
+            found = None
         self._not_found.pop(key, None)
         if found is None:
             while len(self._not_found) >= _MAX_NOT_FOUND:
@@ -205,6 +214,8 @@ class SchemaRegistry:
                 f"schema registry at {base} refuses us: HTTP {response.status_code}; check username and password, or"
                 " token, in [registry]"
             )
+        if response.status_code == requests.codes.not_found:
+            raise _NoSuchPath(f"schema registry at {base}: HTTP 404 for {path}; is its path part of the URL?")
         if response.status_code != requests.codes.ok:
             raise Unavailable(f"schema registry at {base}: HTTP {response.status_code} for {path}")
         if len(response.content) > _MAX_ANSWER_BYTES:

@@ -94,6 +94,16 @@ def test_garbage_ids_do_not_fill_the_memory(registry: FakeRegistry, monkeypatch:
     assert len(registry.requests) == 31
 
 
+def test_ids_that_the_registry_has_no_path_for_do_not_exist(registry: FakeRegistry) -> None:
+    """A damaged record's guid, or number, must not keep its topic waiting for a registry that works."""
+    asking = client(registry.url)
+    assert asking.schema_by_guid("01234567-89ab-cdef-0123-456789abcdef") is None
+    assert asking.schema_by_guid("01234567-89ab-cdef-0123-456789abcdef") is None
+    assert len(registry.requests) == 2
+    with pytest.raises(Unavailable, match="is its path part of the URL"):
+        client(registry.url + "/elsewhere").schema_by_guid("x")
+
+
 def test_the_latest_version_is_kept_for_a_while(registry: FakeRegistry) -> None:
     clock = ManualClock()
     asking = client(registry.url, clock=clock)
