@@ -52,6 +52,8 @@ class CompactionPolicy(InForce):
     """By which files are sorted; none: by the table's own sort order."""
     min_input_files: int
     min_file_age_seconds: int
+    open_partition_seconds: int = 0
+    """How long after its last write the newest time partition is left alone."""
     delete_file_threshold: int = 100
     """Delete files that apply to a data file, from which it is rewritten for their sake."""
     delete_ratio: float = 0.3

@@ -190,6 +190,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Rule]]] = {
         "copyRowGroups": Rule(check=_truth, bounds="true or false", default=True),
         "minInputFiles": whole(2, 10_000, 5),
         "minFileAgeSeconds": whole(0, 30 * DAY_S, 0),
+        "openPartitionSeconds": whole(0, 30 * DAY_S, 0),
         "deleteFileThreshold": whole(1, 1_000_000, 100),
         "deleteRatio": Rule(check=_ratio, bounds="above 0, at most 1", default=0.3),
         "mergePositionDeletes": Rule(check=_truth, bounds="true or false", default=True),

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from maintenance.compaction.columns import why_not_rewritten
@@ -10,12 +10,13 @@ from maintenance.compaction.copying import why_rewritten
 from maintenance.compaction.delete_burden import burdens, why_not_applied
 from maintenance.compaction.delete_plan import plan_deletes
 from maintenance.compaction.layout import Layout, layout_of
+from maintenance.compaction.open_window import open_window
 from maintenance.compaction.plan_types import CompactionPlan, Nothing, PlannedFile, PlannedGroup, encode_value
 from maintenance.compaction.tiers import BinReason, pack, tier_of, worth
 from maintenance.policies import CompactionPolicy, Tier
 from maintenance.ports import JobSettings
 from table_format.jsontypes import JsonObject
-from table_format.manifest.entries import Partition
+from table_format.manifest.entries import ManifestEntry, Partition
 from table_format.metadata.document import TableMetadata
 from table_format.scan.partitions import partition_key
 from table_format.scan.plan import FileTask, SnapshotFiles
@@ -95,20 +96,13 @@ def _candidates(
 ) -> _Candidates:
     columns = fields_by_id(metadata.schema())
     known_specs = {spec["spec-id"]: _why_not_spec(spec, columns) for spec in metadata.partition_specs}
-    written = {snapshot["snapshot-id"]: int(snapshot["timestamp-ms"]) for snapshot in metadata.snapshots}
-    youngest = now_ms - policy.min_file_age_seconds * 1000
+    why_young = _why_young(tasks, metadata, policy, now_ms)
     found: _Candidates = {}
     weights = burdens(tasks)
     for task in tasks:
         entry = task.entry
         heavy = weights.heavy(task, policy)
-        reason = _why_not(task, known_specs, policy, layout, heavy=heavy)
-        if (
-            reason is None
-            and policy.min_file_age_seconds
-            and written.get(entry.snapshot_id or -1, 0) > youngest
-        ):
-            reason = "younger than minFileAgeSeconds"
+        reason = _why_not(task, known_specs, policy, layout, heavy=heavy) or why_young(entry)
         if reason is not None:
             left[reason] += 1
             continue
@@ -119,6 +113,23 @@ def _candidates(
         if heavy:
             part.heavy.add(file.file_path)
     return found
+
+
+def _why_young(
+    tasks: Sequence[FileTask], metadata: TableMetadata, policy: CompactionPolicy, now_ms: int
+) -> Callable[[ManifestEntry], str | None]:
+    written = {snapshot["snapshot-id"]: int(snapshot["timestamp-ms"]) for snapshot in metadata.snapshots}
+    youngest = now_ms - policy.min_file_age_seconds * 1000
+    window = open_window(tasks, metadata, policy.open_partition_seconds, now_ms)
+
+    def why(entry: ManifestEntry) -> str | None:
+        if policy.min_file_age_seconds and written.get(entry.snapshot_id or -1, 0) > youngest:
+            return "younger than minFileAgeSeconds"
+        if window.has(entry.data_file):
+            return "in the newest partition, written to within openPartitionSeconds"
+        return None
+
+    return why
 
 
 def _why_not_spec(spec: JsonObject, columns: Mapping[int, object]) -> str | None:

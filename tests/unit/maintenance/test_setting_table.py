@@ -43,6 +43,7 @@ CASES = {
     (COMPACTION, "copyRowGroups"): (False, True, "copy_row_groups", False, True),
     (COMPACTION, "minInputFiles"): (2, 3, "min_input_files", 2, 3),
     (COMPACTION, "minFileAgeSeconds"): (1, 2, "min_file_age_seconds", 1, 2),
+    (COMPACTION, "openPartitionSeconds"): (1, 2, "open_partition_seconds", 1, 2),
     (COMPACTION, "deleteFileThreshold"): (1, 2, "delete_file_threshold", 1, 2),
     (COMPACTION, "deleteRatio"): (0.5, 1, "delete_ratio", 0.5, 1.0),
     (COMPACTION, "mergePositionDeletes"): (False, True, "merge_position_deletes", False, True),
