@@ -81,15 +81,20 @@ class Chain:
                 result.skipped[place] = TOMBSTONE
             elif isinstance(key, DataError):
                 result.errors[place] = key
-            elif key is None or key.fields is None:
+            elif key is None or (key.fields is None and not self._by_record_key):
                 result.errors[place] = invalid("the record has neither value nor a key that tells its row")
             else:
                 group = groups.get(key.ident)
                 if group is None:
                     group = groups[key.ident] = Group(
-                        rows=[], positions=[], struct=key.struct, schema_key=("key", key.ident), changes=[]
+                        rows=[],
+                        positions=[],
+                        struct=_key_struct(key) if self._by_record_key else key.struct,
+                        schema_key=("key", key.ident),
+                        changes=[],
                     )
-                self._add_tombstone(group, key.fields, place)
+                row = {KEY_COLUMN: key.value} if self._by_record_key else key.fields
+                self._add_tombstone(group, row or {}, place)
         result.groups.extend(map(self._named_as_columns, groups.values()))
         return result
 
@@ -120,7 +125,12 @@ class Chain:
     def takes_tombstones(self) -> bool:
         """Whether records without a value are told here, and need not be by whoever decodes."""
         typed = self.settings.key_format in (*REGISTERED, ValueFormat.CONNECT_JSON)
-        return self._debezium or (self.settings.keyed and typed)
+        return self._debezium or (self.settings.keyed and (typed or self._by_record_key))
+
+    @property
+    def _by_record_key(self) -> bool:
+        """Whether a row's key is the column that this chain makes of the record's key."""
+        return self.settings.key_format is not None and self.settings.id_columns == (KEY_COLUMN,)
 
     def _add(
         self,
@@ -184,6 +194,10 @@ def chain_of(settings: TopicSettings, values: Decoder, keys: KeyReader | None) -
     if plain and keys is None and not settings.header_column:
         return values
     return Chain(settings, values, keys, steps)
+
+
+def _key_struct(key: Key) -> JsonObject:
+    return {"type": "struct", "fields": [{"name": KEY_COLUMN, "required": False, "type": key.type}]}
 
 
 def _whole(group: Group) -> Group:
