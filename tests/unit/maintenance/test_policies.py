@@ -310,6 +310,7 @@ def test_explain_names_the_source_of_every_value():
         "maxSnapshotAgeHours": Sourced(9, "table"),
         "metadataVersionsToKeep": Sourced(100, "default"),
         "deleteOldMetadata": Sourced(False, "default"),
+        "cleanExpiredMetadata": Sourced(False, "default"),
         "dryRun": Sourced(False, "default"),
         "intervalSeconds": Sourced(3600, "default"),
     }
