@@ -27,9 +27,17 @@ SERVER = "http://127.0.0.1:8181"
 ELSEWHERE = {
     "make demo": "tests/process/test_demo.py",
     "make serve": "tests/process/test_serve.py, on another port",
-    "frazil ingest validate": "tests/process/test_ingest_run.py",
-    "frazil ingest run": "tests/process/test_ingest_run.py",
+    "pip install frazil": "tests/process/test_package.py installs the wheel, without an index",
+    "frazil ingest ": "tests/process/test_ingest_run.py, beside a broker",
     "frazil serve": "tests/process/test_object_storage.py, on another port",
+    "frazil worker": "tests/process/test_worker_killed.py",
+    "frazil backup": "tests/process/test_backups.py, as it stops and starts servers",
+    "frazil restore": "tests/process/test_backups.py",
+    "frazil db copy": "tests/process/test_backups.py",
+    "frazil verify": "tests/process/test_backups.py",
+    "frazil maintenance hold": "tests/api/test_management_noncurrent.py: of a file that has been unreferenced for days",
+    "frazil maintenance release": "tests/api/test_management_noncurrent.py, the same",
+    "export FRAZIL_DATABASE__URL=": "tests/process/test_postgres.py, with the address of another PostgreSQL",
     "export FRAZIL_STORAGE__": "tests/process/test_object_storage.py gives a server the same variables",
     "FRAZIL_DATABASE__URL=": "tests/process/test_postgres.py, with the address of another PostgreSQL",
     "createuser": "PostgreSQL's own command, for its superuser: tests/postgres.py is one already",
@@ -44,6 +52,8 @@ def elsewhere(command: Command) -> str | None:
 
 def here(command: Command) -> bool:
     words = command.words
+    if elsewhere(command) is not None:
+        return False
     return words[0] == "frazil" and words[1] in CLIENT
 
 
