@@ -1,4 +1,4 @@
-"""`frazil ingest status|pause|resume|reset`: what an operator asks, confirmed where it changes what a table holds."""
+"""`frazil ingest status|pause|resume|reset|replay`: what an operator asks, confirmed where it cannot be taken back."""
 
 import re
 from typing import Annotated, Literal
@@ -10,10 +10,13 @@ from rich.table import Table
 
 from ingest_plugin import operate
 from ingest_plugin.arguments import Config, Json, fail, settings_of
-from ingest_plugin.assembly import broker_of, catalog_of
+from ingest_plugin.assembly import broker_of, catalog_of, decoder_of
+from ingest_plugin.decode.registry import SchemaRegistry
 from ingest_plugin.keys import ConfigError
 from ingest_plugin.operate import TopicStatus
+from ingest_plugin.replay import Replay
 from ingest_plugin.settings import IngestSettings
+from ingest_plugin.tables import SchemaConflict
 from ingest_plugin.topic_settings import TopicSettings
 from table_format.clock import SystemClock, SystemIds
 from table_format.errors import TableFormatError
@@ -122,6 +125,36 @@ def reset(
     typer.echo(f"{topic} is read from {listed} on")
 
 
+def replay(
+    config: Config,
+    topic: Topic,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Most letters tried in one go.")] = 10_000,
+    json: Json = False,
+) -> None:
+    """Try a topic's dead letters again: those that fit by now become rows and leave their table, in one commit."""
+    settings = settings_of(config)
+    chosen, clock = _topic(settings, topic), SystemClock()
+    try:
+        registry = None if settings.registry is None else SchemaRegistry(settings.registry, clock)
+        found = Replay(
+            topic=chosen,
+            decoder=decoder_of(chosen, registry),
+            catalog=catalog_of(settings.catalog),
+            store_for=store_for,
+            clock=clock,
+            ids=SystemIds(),
+            limit=limit,
+        ).run()
+    except (ConfigError, SchemaConflict, TableFormatError) as error:
+        fail(str(error), 1)
+    if json:
+        typer.echo(orjson.dumps({"rows": found.rows, "left": found.left, "reasons": found.reasons}).decode())
+        return
+    typer.echo(f"{found.rows} became rows, {found.left} still cannot")
+    for reason, count in found.reasons.items():
+        typer.echo(f"{count} x {reason}", err=True)
+
+
 def _target(text: str) -> Literal["earliest", "latest"] | dict[int, int]:
     if text == "earliest":
         return "earliest"
@@ -145,5 +178,5 @@ def _topic(settings: IngestSettings, name: str) -> TopicSettings:
 
 def attach(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (status, pause, resume, reset):
+    for command in (status, pause, resume, reset, replay):
         app.command()(command)

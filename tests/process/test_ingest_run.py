@@ -99,6 +99,10 @@ def test_a_batch_load_ends_at_the_end_and_goes_on_from_there(
         assert numbers(server) == Counter(range(2000))
         letters = rows(server, TableIdent.of("demo", "flights__dead_letters"))
         assert [(row["partition"], row["offset"], row["value"]) for row in letters] == [(0, 500, b"{")]
+    replayed = frazil_ingest(config, "replay", "flights", "--json")
+    assert replayed.returncode == 0, replayed.stderr
+    found = json.loads(replayed.stdout)
+    assert (found["rows"], found["left"]) == (0, 1)
 
 
 def test_dead_letters_and_offsets_are_one_commit(tmp_path: Path, server: Server, bootstrap: str) -> None:
