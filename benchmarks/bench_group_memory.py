@@ -238,7 +238,6 @@ def rewrite(folder: Path) -> JsonObject:
     place = Place(
         store=LocalObjectStore(),
         metadata=TableMetadata.parse(made.metadata),
-        ids=SystemIds(),
         name_prefix="out-",
         numbers=count(),
         opened=set(),

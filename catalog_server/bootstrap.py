@@ -51,6 +51,8 @@ from catalog_server.services.turns import Turns
 from catalog_server.services.views import ViewService
 from catalog_server.settings import Settings, SettingsError, StartError
 from catalog_server.store.engine import Database, choose
+from maintenance.executors.choice import executor_of
+from maintenance.executors.port import Executor, InlineExecutor
 from maintenance.ports import Job, JobSettings
 from table_format.clock import Clock, Ids, SystemClock, SystemIds
 from table_format.errors import AlreadyExists, Invalid, NoSuchWarehouse, Unsupported
@@ -105,6 +107,7 @@ class Platform:
     backlogs: BacklogService
     idempotency: IdempotencyService
     reports: ReportService
+    executor: Executor
 
     async def start(self) -> None:
         """Open the database, bring it up to date, make the default bucket.
@@ -150,6 +153,7 @@ class Platform:
 
     async def close(self) -> None:
         """Finish the commits in flight and close everything."""
+        await asyncio.to_thread(self.executor.close)
         await self.plans.close()
         await self.commits.drain()
         await self.views.drain()
@@ -189,6 +193,7 @@ class Platform:
             stores=self.stores,
             database=self.database,
             policies=self.policies,
+            executor=self.executor,
         )
 
     async def _make_default_bucket(self) -> None:
@@ -296,6 +301,18 @@ def build(
         backlogs=BacklogService(database, documents, policies, clock),
         idempotency=IdempotencyService(database, clock, lifetime_ms=limits.idempotency_minutes * _MINUTE_MS),
         reports=ReportService(database, tables, clock, _report_limits(settings)),
+        # Stores that were given are in this process, and reached from no other.
+        executor=InlineExecutor() if store_for else _executor(settings),
+    )
+
+
+def _executor(settings: Settings) -> Executor:
+    wanted = settings.maintenance
+    return executor_of(
+        wanted.executor,
+        side_by_side=wanted.group_processes,
+        memory_mb=wanted.group_memory_mb,
+        ray_address=wanted.ray_address,
     )
 
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field, SecretStr, TypeAdapter, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from catalog_server.limits import Group, LimitSettings, ReportSettings, StorageSettings
+from maintenance.executors.kinds import ExecutorKind
 
 ENV_PREFIX = "FRAZIL_"
 NESTED = "__"
@@ -147,6 +148,26 @@ class MaintenanceSettings(Group):
     )
     max_attempts: int = Field(5, ge=1, description="How often a failing job is tried.")
     concurrency: int = Field(1, ge=1, le=64, description="Jobs that one worker runs at the same time.")
+    executor: ExecutorKind = Field(
+        ExecutorKind.PROCESS,
+        description="What rewrites groups of files: `process` (processes beside the worker), `ray` (a Ray cluster; "
+        "extra `ray`) or `inline` (the worker itself, one group after the other, without a cap on memory).",
+    )
+    group_processes: int = Field(
+        0,
+        ge=0,
+        le=1024,
+        description="Groups that one worker has rewritten side by side, for all its jobs; 0 is one for each core.",
+    )
+    group_memory_mb: int = Field(
+        1024,
+        ge=256,
+        description="The most memory that the process which rewrites a group may take; a group that takes more fails.",
+    )
+    ray_address: str = Field(
+        "",
+        description="Where the Ray cluster is, as `ray.init` takes it; empty starts one on the worker's machine.",
+    )
     total_concurrency: int = Field(
         0, ge=0, description="Jobs that all workers together run at the same time; 0 is no limit."
     )

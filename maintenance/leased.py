@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from enum import StrEnum
 
+from maintenance.executors.port import Executor, Reach
 from maintenance.policies import Policy
 from maintenance.ports import (
     LEASE_LOST,
@@ -107,6 +108,11 @@ class LeasedContext:
         """The log of unreferenced files."""
         return self._inner.unreferenced
 
+    @property
+    def executor(self) -> Executor:
+        """Where work is executed."""
+        return self._inner.executor
+
     def store_for(self, location: str) -> ObjectStore:
         """The store of a location."""
         return self._inner.store_for(location)
@@ -114,6 +120,10 @@ class LeasedContext:
     def reaches(self, path: str) -> bool:
         """Whether the path lies in the table's bucket."""
         return self._inner.reaches(path)
+
+    def reach(self, location: str) -> Reach:
+        """How it is reached."""
+        return self._inner.reach(location)
 
     def policy(self, kind: JobKind) -> Policy:
         """The policy in force."""

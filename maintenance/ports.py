@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
 
+from maintenance.executors.port import Executor, Reach
 from maintenance.policy_types import Policy
 from table_format.catalog import TableCatalog
 from table_format.clock import Clock, Ids
@@ -74,10 +75,6 @@ class Job:
     def urgent(self) -> bool:
         """Whether a person asked for it."""
         return self.priority >= URGENT_PRIORITY
-
-
-class Stopped(Exception):
-    """A job ends at a safe step because it was told to; nothing is half-done."""
 
 
 LEASE_LOST: Final = "the lease was lost, another worker takes over"
@@ -243,12 +240,21 @@ class JobContext(Protocol):
         """The log of unreferenced files."""
         ...
 
+    @property
+    def executor(self) -> Executor:
+        """Where pieces of the job's work are executed."""
+        ...
+
     def store_for(self, location: str) -> ObjectStore:
         """The object store that holds that location."""
         ...
 
     def reaches(self, path: str) -> bool:
         """Whether the path lies in the table's bucket, so that a store of this context reads it."""
+        ...
+
+    def reach(self, location: str) -> Reach:
+        """How that store is reached from here and from another process."""
         ...
 
     def policy(self, kind: JobKind) -> Policy:

@@ -13,11 +13,12 @@ import anyio.to_thread
 import structlog
 
 from maintenance.compaction.job import run as run_compaction
+from maintenance.executors.port import Stopped
 from maintenance.expiration.job import run as run_expiration
 from maintenance.leased import LeasedContext, Stop
 from maintenance.manifests.job import run as run_manifests
 from maintenance.orphans.job import run as run_orphans
-from maintenance.ports import Job, JobContext, JobKind, JobQueue, NewJob, Stopped
+from maintenance.ports import Job, JobContext, JobKind, JobQueue, NewJob
 from maintenance.purge.job import run as run_purge
 from maintenance.records.job import run as run_records
 from maintenance.report import Outcome, Report

@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from catalog_server.services.confined import Confined
 from catalog_server.services.policies import PolicyService
 from catalog_server.services.port import InProcessCatalog
 from catalog_server.services.stores import Stores
 from catalog_server.store import buckets, dropped, job_listing, jobs, places, tables, unreferenced
 from catalog_server.store.engine import Database
+from maintenance.executors.port import Executor, Reach
 from maintenance.places import holds
 from maintenance.policies import Policy, PolicyType
 from maintenance.ports import (
@@ -25,6 +25,7 @@ from maintenance.ports import (
 )
 from table_format.clock import Clock, Ids
 from table_format.errors import CommitFailed, NoSuchTable, Unavailable
+from table_format.io.confined import Confined
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 
@@ -75,6 +76,7 @@ class DatabaseJobContext:
     stores: Stores
     database: Database
     policies: PolicyService
+    executor: Executor
     _known_location: list[str | None] = field(default_factory=list)
 
     def store_for(self, location: str) -> ObjectStore:
@@ -100,6 +102,15 @@ class DatabaseJobContext:
             found = self.database.read_now(buckets.find, self.job.bucket)
             self._known_location.append(None if found is None else found.location)
         return self._known_location[0]
+
+    def reach(self, location: str) -> Reach:
+        """How that store is reached from here and from another process."""
+        return Reach(
+            location=location,
+            properties=self.stores.properties_for(location),
+            within=self._bounds(location),
+            store=self.store_for(location),
+        )
 
     def policy(self, kind: JobKind) -> Policy:
         """The policy in force for the job's table (read anew at every call).

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from catalog_server.services.confined import Confined
+from catalog_server.services.locations import is_inside
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import ManifestFile
@@ -87,7 +87,7 @@ class Planner:
 
     def _store(self, metadata: TableMetadata, job: PlanJob) -> ObjectStore:
         store = self._store_for(metadata.location)
-        return store if job.within is None else Confined(store, job.within)
+        return store if job.within is None else Confined(store, job.within, is_inside)
 
     def _scan(self, job: PlanJob) -> Scan:
         key = hashlib.blake2b(jsontext.dumps(job.request) + b"\0" + job.metadata).digest()

@@ -5,7 +5,8 @@ outcome is in doubt nothing is deleted: what turns out unreferenced is found by 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -14,8 +15,10 @@ import structlog
 from maintenance.compaction.columns import keeps_lineage
 from maintenance.compaction.delete_rewrite import execute_deletes
 from maintenance.compaction.plan_types import CompactionPlan
-from maintenance.compaction.rewrite import Place, Rewritten, execute
-from maintenance.ports import LEASE_LOST, Job, JobContext, Stopped
+from maintenance.compaction.rewrite import Place, Rewritten
+from maintenance.compaction.work import GroupEnd, GroupWork, new_session, without_history
+from maintenance.executors.port import Ended, Stopped, WorkLost
+from maintenance.ports import LEASE_LOST, Job, JobContext
 from maintenance.target import is_target
 from table_format.catalog import LoadedTable, NewTable, TableCatalog
 from table_format.commit.change import Change
@@ -44,7 +47,7 @@ from table_format.schema.types import fields_by_id
 _log = structlog.get_logger(__name__)
 
 # Says something about the files of one group, nothing about the others.
-_OF_ONE_GROUP = (Internal, Invalid, NoSuchFile, Unsupported)
+_OF_ONE_GROUP = (Internal, Invalid, NoSuchFile, Unsupported, WorkLost)
 _CERTAINLY_REFUSED = (CommitFailed, Forbidden, Invalid, NotFound, Unavailable, Unsupported)
 
 
@@ -139,37 +142,78 @@ class Session:
         Raises:
             Internal: rows out were not rows in.
             Invalid, NoSuchFile, Unsupported: an input cannot be read.
+            WorkLost: the process that rewrote a group ended before it had.
             CommitStateUnknown: a commit may have happened.
         """
         # Saved before the first byte is written, so that a crashed attempt's outputs can be told by their names.
         self._ctx.save_plan({**plan.to_json(), "output-prefix": self._place.name_prefix})
-        batch: list[Rewritten] = []
         failures: list[TableFormatError] = []
         try:
-            for group in plan.groups:
-                if not self._ctx.still_leased():
-                    self._stop()
-                    return
-                try:
-                    batch.append(execute(group, self._tasks, self._place))
-                except Stopped:
-                    self._stop()
-                    return
-                except _OF_ONE_GROUP as error:
-                    _log.warning("maintenance.group_failed", first=group.inputs[0].path, error=error.message)
-                    failures.append(error)
-                if len(batch) >= self._ctx.settings.groups_per_commit:
-                    self._commit(plan, batch)
-                    batch = []
-            if batch:
-                self._commit(plan, batch)
+            self._rewrite_groups(plan, failures)
             failures += self._rewrite_deletes(plan)
         except Stopped:
             self._stop()
+            return
         finally:
             self._discard(self._place.opened)
         if failures:
-            raise failures[0]
+            # What may pass decides whether the job is tried again.
+            raise next((error for error in failures if isinstance(error, WorkLost)), failures[0])
+
+    def _rewrite_groups(self, plan: CompactionPlan, failures: list[TableFormatError]) -> None:
+        batch: list[Rewritten] = []
+        reach = self._ctx.reach(self._table.metadata.location)
+        outcomes = self._ctx.executor.run(self._works(plan), reach, self._go_on)
+        with closing(outcomes):  # whatever happens here, nothing writes any more when it is cleaned up
+            for ended in outcomes:
+                rewritten = self._taken(ended, failures)
+                if rewritten is not None:
+                    batch.append(rewritten)
+                if len(batch) >= self._ctx.settings.groups_per_commit:
+                    self._commit(plan, batch)
+                    batch = []
+        if batch:
+            self._commit(plan, batch)
+
+    def _works(self, plan: CompactionPlan) -> Iterator[GroupWork]:
+        """The groups, each when it can begin.
+
+        Raises:
+            Stopped: the lease is another's, or the job is to end.
+        """
+        metadata, session = without_history(self._table.metadata), new_session()
+        for number, group in enumerate(plan.groups):
+            if not self._ctx.still_leased():
+                raise Stopped
+            yield GroupWork(
+                group=group,
+                tasks={file.path: self._tasks[file.path] for file in group.inputs},
+                metadata=metadata,
+                session=session,
+                name_prefix=f"{self._place.name_prefix}{number:05d}-",
+                ids=self._ctx.ids,
+                settings=self._ctx.settings,
+            )
+
+    def _taken(self, ended: Ended[GroupEnd], failures: list[TableFormatError]) -> Rewritten | None:
+        """The rewritten group; None when it failed, which is added to `failures`.
+
+        Raises:
+            TableFormatError: the failure says nothing about that group.
+        """
+        result, error = ended.result, ended.error
+        if result is not None:
+            self._place.opened.update(result.opened)
+            error = result.error
+        elif isinstance(ended.work, GroupWork):
+            self._place.opened.update(ended.work.likely_paths(self._store))
+        if error is None:
+            return None if result is None else result.rewritten
+        if not isinstance(error, _OF_ONE_GROUP):
+            raise error
+        _log.warning("maintenance.group_failed", group=ended.work.title, error=error.message)
+        failures.append(error)
+        return None
 
     def _rewrite_deletes(self, plan: CompactionPlan) -> list[TableFormatError]:
         """Execute and commit the rewrites of deletes alone; the errors of those that failed."""

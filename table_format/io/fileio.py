@@ -10,6 +10,8 @@ from typing import cast
 
 import pyarrow as pa
 
+from table_format.io.confined import Confined
+from table_format.io.counted import CountedStore
 from table_format.io.local import LocalObjectStore, local_path, storage_error
 from table_format.io.store import ObjectStore
 
@@ -41,13 +43,21 @@ def pyarrow_input(store: ObjectStore, path: str) -> pa.NativeFile:
     Raises:
         NoSuchFile: it does not exist.
     """
-    if isinstance(store, LocalObjectStore):
+    if _is_local(store):
         store.head(path)
         try:
             return pa.OSFile(local_path(path), mode="r")
         except OSError as error:
             raise storage_error(error, path) from error
     return pa.PythonFile(cast("IOBase", store.open_input(path)), mode="r")
+
+
+def _is_local(store: ObjectStore) -> bool:
+    """Whether the files are local ones, whatever stands before them to count and to confine."""
+    inner = store
+    while isinstance(inner, CountedStore | Confined):
+        inner = inner.inner
+    return isinstance(inner, LocalObjectStore)
 
 
 def pyarrow_output(store: ObjectStore, path: str) -> ArrowOutput:

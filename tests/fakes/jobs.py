@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from maintenance.executors.port import Executor, InlineExecutor, Reach
 from maintenance.policies import COMPACTION, MANIFESTS, RECORDS, SNAPSHOTS, UNREFERENCED, Policy, effective
 from maintenance.ports import (
     LEASE_LOST,
@@ -209,6 +210,7 @@ class FakeContext:
     ident: TableIdent | None = None
     allow_unsafe: bool = True
     """Whether documents may say what is below the safety floors, so that tests need no hours."""
+    executor: Executor = field(default_factory=InlineExecutor)
 
     within: str | None = None
     """The bucket's location; None: everything is in it."""
@@ -218,6 +220,9 @@ class FakeContext:
 
     def reaches(self, path: str) -> bool:
         return self.within is None or path.startswith(f"{self.within}/")
+
+    def reach(self, location: str) -> Reach:
+        return Reach(location=location, properties={}, within=location, store=self.store)
 
     def policy(self, kind: JobKind) -> Policy:
         properties = self.catalog.load(self.ident).metadata.properties if self.ident else {}

@@ -18,6 +18,7 @@ from table_format.io.store import ObjectInfo
 
 POINT = os.environ["FRAZIL_TEST_PAUSE_POINT"]
 AT = Path(os.environ["FRAZIL_TEST_PAUSE_AT"])
+os.environ.setdefault("FRAZIL_MAINTENANCE__EXECUTOR", "inline")  # what is paused must be in this process
 
 
 def pause_at(point: str) -> None:

@@ -6,8 +6,9 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
+from maintenance.executors.port import Stopped
 from maintenance.leased import LeasedContext, Stop
-from maintenance.ports import DroppedNeighbour, JobKind, NewJob, Stopped
+from maintenance.ports import DroppedNeighbour, JobKind, NewJob
 from maintenance.report import Outcome, Report, nothing
 from maintenance.scheduler import Scheduler
 from maintenance.worker import RUNNERS, Worker, WorkerSettings

@@ -7,7 +7,6 @@ only seen when they are read.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO
 
-from catalog_server.services.locations import is_inside
 from table_format.errors import Invalid
 from table_format.io.store import DeleteFailure, ObjectInfo, ObjectStore, Piece, Range
 
@@ -15,52 +14,50 @@ from table_format.io.store import DeleteFailure, ObjectInfo, ObjectStore, Piece,
 class Confined:
     """The store below `within`; every other path is refused alike, whether anything is there or not."""
 
-    def __init__(
-        self, store: ObjectStore, within: str, inside: Callable[[str, str], bool] = is_inside
-    ) -> None:
+    def __init__(self, store: ObjectStore, within: str, inside: Callable[[str, str], bool]) -> None:
         """`inside` tells of (place, path) whether the one holds the other."""
-        self._store = store
+        self.inner = store
         self._within = within
         self._is_inside = inside
 
     def get(self, path: str, byte_range: tuple[int, int] | None = None) -> bytes:
         """As the store."""
-        return self._store.get(self._inside(path), byte_range)
+        return self.inner.get(self._inside(path), byte_range)
 
     def put(self, path: str, data: bytes, *, if_absent: bool = False) -> None:
         """As the store."""
-        self._store.put(self._inside(path), data, if_absent=if_absent)
+        self.inner.put(self._inside(path), data, if_absent=if_absent)
 
     def head(self, path: str) -> ObjectInfo:
         """As the store."""
-        return self._store.head(self._inside(path))
+        return self.inner.head(self._inside(path))
 
     def exists(self, path: str) -> bool:
         """As the store."""
-        return self._store.exists(self._inside(path))
+        return self.inner.exists(self._inside(path))
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         """As the store."""
-        return self._store.list(self._inside(prefix))
+        return self.inner.list(self._inside(prefix))
 
     def delete_many(self, paths: Iterable[str]) -> Sequence[DeleteFailure]:
         """As the store."""
-        return self._store.delete_many([self._inside(path) for path in paths])
+        return self.inner.delete_many([self._inside(path) for path in paths])
 
     def open_input(self, path: str) -> BinaryIO:
         """As the store."""
-        return self._store.open_input(self._inside(path))
+        return self.inner.open_input(self._inside(path))
 
     def open_output(self, path: str) -> BinaryIO:
         """As the store."""
-        return self._store.open_output(self._inside(path))
+        return self.inner.open_output(self._inside(path))
 
     def compose(self, path: str, pieces: Sequence[Piece], go_on: Callable[[], None]) -> int:
         """As the store."""
         for piece in pieces:
             if isinstance(piece, Range):
                 self._inside(piece.path)
-        return self._store.compose(self._inside(path), pieces, go_on)
+        return self.inner.compose(self._inside(path), pieces, go_on)
 
     def _inside(self, path: str) -> str:
         if not self._is_inside(self._within, path):
