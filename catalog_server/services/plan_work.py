@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from catalog_server.services.locations import is_inside
+from table_format.io.confined import Confined
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import ManifestFile

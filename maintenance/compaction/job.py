@@ -1,5 +1,6 @@
 """The compaction job: load, plan, carry the plan out, report."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from maintenance.compaction.foreign import OUTSIDE, own_files
@@ -9,12 +10,14 @@ from maintenance.compaction.plan_types import CompactionPlan, Nothing
 from maintenance.compaction.session import Progress, Session
 from maintenance.gate import admitted
 from maintenance.policy_types import CompactionPolicy
-from maintenance.ports import Job, JobContext
+from maintenance.ports import Job, JobContext, JobSettings
 from maintenance.report import Figure, Outcome, Report
 from maintenance.target import load_target
 from maintenance.wording import are, counted
+from table_format.io.store import ObjectStore
+from table_format.metadata.document import TableMetadata
 from table_format.scan.deletes import with_deletes_that_name_them
-from table_format.scan.plan import snapshot_files
+from table_format.scan.plan import FileTask, SnapshotFiles, snapshot_files, with_metrics
 
 _AFTER_CONFLICT_MS = 5_000
 
@@ -35,24 +38,49 @@ def run(ctx: JobContext, job: Job) -> Report:
         return admission
     job, policy = admission
     store = ctx.store_for(table.metadata.location)
-    found = own_files(ctx, snapshot_files(store, table.metadata))
-    if isinstance(found, Report):
-        return found
-    files, foreign = found
-    files = replace(files, tasks=with_deletes_that_name_them(store, files))
     note = layout_of(table.metadata, policy.strategy, policy.sort_order).note
     policy = policy if note is None else replace(policy, notes=(*policy.notes, note))
-    planned = plan(files, table.metadata, policy, ctx.settings, ctx.clock.now_ms())
-    if foreign:
-        planned = replace(planned, left_alone={**planned.left_alone, OUTSIDE: foreign})
+    found = planned_of(store, table.metadata, policy, ctx.settings, ctx.clock.now_ms(), ctx.reaches)
+    if isinstance(found, Report):
+        return found
+    planned, files, tasks = found
     if isinstance(planned, Nothing):
         figures = _left_alone(planned, policy) | {"dataFilesBefore": planned.data_files}
         return Report(outcome=Outcome.NOTHING, reason=planned.reason, figures=figures, plan=planned.to_json())
     if job.dry_run:
         return _dry_run(planned, policy)
-    session = Session(ctx, job, table, store, files)
+    session = Session(ctx, job, table, store, (files, tasks))
     session.carry_out(planned)
     return _report(planned, session.progress, policy)
+
+
+def planned_of(
+    store: ObjectStore,
+    metadata: TableMetadata,
+    policy: CompactionPolicy,
+    settings: JobSettings,
+    now_ms: int,
+    reaches: Callable[[str], bool],
+) -> tuple[CompactionPlan | Nothing, SnapshotFiles, list[FileTask]] | Report:
+    """The plan for the table's head, its files, and those that groups take.
+
+    Of all others only what planning needs is read.
+
+    Raises:
+        NoSuchFile, Invalid: a manifest cannot be read.
+    """
+    found = own_files(reaches, snapshot_files(store, metadata, metrics=False))
+    if isinstance(found, Report):
+        return found
+    files, foreign = found
+    files = replace(files, tasks=with_deletes_that_name_them(store, files))
+    planned = plan(files, metadata, policy, settings, now_ms)
+    if foreign:
+        planned = replace(planned, left_alone={**planned.left_alone, OUTSIDE: foreign})
+    if isinstance(planned, Nothing):
+        return planned, files, []
+    paths = {file.path for group in planned.groups for file in group.inputs}
+    return planned, files, with_metrics(store, metadata, files, paths)
 
 
 def _left_alone(planned: CompactionPlan | Nothing, policy: CompactionPolicy) -> dict[str, Figure]:

@@ -41,7 +41,7 @@ from table_format.ident import TableIdent
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.metadata.document import TableMetadata
-from table_format.scan.plan import SnapshotFiles
+from table_format.scan.plan import FileTask, SnapshotFiles
 from table_format.schema.types import fields_by_id
 
 _log = structlog.get_logger(__name__)
@@ -115,14 +115,20 @@ class Session:
     """Carries a plan out; `progress` tells how far it came, also after an error."""
 
     def __init__(
-        self, ctx: JobContext, job: Job, table: LoadedTable, store: ObjectStore, files: SnapshotFiles
+        self,
+        ctx: JobContext,
+        job: Job,
+        table: LoadedTable,
+        store: ObjectStore,
+        planned: tuple[SnapshotFiles, Sequence[FileTask]],
     ) -> None:
+        """Prepare; `planned` are the files of the snapshot that was planned on, and those that groups take."""
         self._ctx = ctx
         self._job = job
         self._table = table
         self._store = store
-        self._files = files
-        self._tasks = {task.entry.data_file.file_path: task for task in files.tasks}
+        self._files, tasks = planned
+        self._tasks = {task.entry.data_file.file_path: task for task in tasks}
         self._place = Place(
             store=store,
             metadata=table.metadata,

@@ -4,12 +4,16 @@ No input makes it loop or allocate beyond the bytes it is given: lengths and cou
 left. Reading beyond the end is an `IndexError` or `struct.error`, which callers take for a file cut off.
 """
 
+import re
 import struct
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeAlias
 
 Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 
+_AT_ONCE = 1024
+"""Integers that are passed over at once."""
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 
@@ -111,6 +115,66 @@ def read_long_map(data: bytes, position: int) -> tuple[dict[int, int], int]:
                 values[key], position = _long_tail(data, position, value & 0x7F)
             else:
                 values[key] = (value >> 1) ^ -(value & 1)
+
+
+@cache
+def _numbers(count: int) -> "re.Pattern[bytes]":
+    return re.compile(rb"(?:[\x80-\xff]{0,9}[\x00-\x7f]){%d}" % count)
+
+
+def pass_numbers(data: bytes, position: int, count: int) -> int:
+    """The position after so many integers, without reading them."""
+    while count:
+        some = min(count, _AT_ONCE)
+        found = _numbers(some).match(data, position)
+        if found is None:
+            raise Malformed("a number is longer than 64 bits, or than what is left of the file")
+        position, count = found.end(), count - some
+    return position
+
+
+def passing_numbers(per_item: int) -> Reader:
+    """A reader that goes past an array whose items are so many integers each."""
+    small = [_numbers(per_item * count).match for count in range(64)]
+
+    def pass_array(data: bytes, position: int) -> tuple[None, int]:
+        while True:
+            byte = data[position]
+            if byte == 0:
+                return None, position + 1
+            if byte <= 0x7F and not byte & 1:  # the common case without a call: one block of a few items
+                found = small[byte >> 1](data, position + 1)
+                if found is not None:
+                    position = found.end()
+                    continue
+            count, position = read_count(data, position)
+            position = pass_numbers(data, position, count * per_item)
+
+    return pass_array
+
+
+def pass_bytes_map(data: bytes, position: int) -> tuple[None, int]:
+    """Go past an array of pairs of an integer and bytes."""
+    while True:
+        byte = data[position]
+        if byte == 0:
+            return None, position + 1
+        if byte <= 0x7F and not byte & 1:
+            count, position = byte >> 1, position + 1
+        else:
+            count, position = read_count(data, position)
+        for _ in range(count):
+            while data[position] > 0x7F:
+                position += 1
+            size = data[position + 1]
+            if size > 0x7F:
+                size, position = read_long(data, position + 1)
+                position += size
+            else:
+                size = (size >> 1) ^ -(size & 1)
+                position += size + 2
+            if size < 0 or position > len(data):
+                raise Malformed("a value is longer than what is left of the file")
 
 
 def pairs(read_key: Reader, read_value: Reader) -> Reader:

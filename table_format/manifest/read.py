@@ -12,7 +12,7 @@ from typing import Any
 
 from table_format.errors import Invalid
 from table_format.io.store import ObjectStore
-from table_format.manifest.avro import ENTRY_FIELDS, FILE_FIELDS, NAMES
+from table_format.manifest.avro import ENTRY_FIELDS, FILE_FIELDS, NAMES, Expected
 from table_format.manifest.compiler import Compiled, Compiler, attributes, members
 from table_format.manifest.container import Container, open_container, open_ranged, read_block, read_records
 from table_format.manifest.decode import Malformed, Reader
@@ -22,6 +22,7 @@ from table_format.manifest.entries import (
     ManifestContent,
     ManifestEntry,
     ManifestFile,
+    Partition,
     Status,
 )
 from table_format.manifest.partition import PartitionColumn, partition_columns, partition_reader
@@ -30,18 +31,31 @@ from table_format.metadata.document import TableMetadata
 _STATUSES = tuple(Status)
 _CONTENTS = tuple(Content)
 
+_METRICS = (
+    "column_sizes",
+    "value_counts",
+    "null_value_counts",
+    "nan_value_counts",
+    "lower_bounds",
+    "upper_bounds",
+)
+_WITHOUT_METRICS: Expected = {
+    number: found for number, found in FILE_FIELDS.items() if found[0] not in (*_METRICS, "split_offsets")
+}
 _HELD_BYTES = 16 << 20
 """Manifests up to this size are read in one go."""
 
 
-def read_manifest(store: ObjectStore, manifest: ManifestFile, metadata: TableMetadata) -> list[ManifestEntry]:
-    """Every entry of the manifest, the deleted ones too, in its order.
+def read_manifest(
+    store: ObjectStore, manifest: ManifestFile, metadata: TableMetadata, *, metrics: bool = True
+) -> list[ManifestEntry]:
+    """Every entry of the manifest, the deleted ones too, in its order; without `metrics` those are None.
 
     Raises:
         NoSuchFile: the manifest is gone.
         Invalid: it is cut off, damaged, or contradicts the manifest list or the table.
     """
-    return list(iterate_manifest(store, manifest, metadata))
+    return list(iterate_manifest(store, manifest, metadata, metrics=metrics))
 
 
 @dataclass(slots=True)
@@ -74,11 +88,13 @@ def iterate_manifest(
     *,
     start: int = 0,
     places: Places | None = None,
+    metrics: bool = True,
 ) -> Iterator[ManifestEntry]:
     """The entries from number `start` (from 0) on, as `read_manifest` gives them, each made when it is asked for.
 
     Holds one block at a time, and of a large manifest a few MB of its packed bytes. Blocks before `start` are not
-    expanded, unless row ids have to be counted through them; what is learnt on the way is kept in `places`.
+    expanded, unless row ids have to be counted through them; what is learnt on the way is kept in `places`. Without
+    `metrics` those of each file, and its split offsets, are None.
 
     Raises:
         NoSuchFile, Invalid: as `read_manifest`; the latter also in the middle.
@@ -96,7 +112,9 @@ def iterate_manifest(
             number += count
             container = replace(container, start=end)
             learnt.add(manifest.path, number, end, None)
-    read = _entry_reader(container, partition_columns(metadata, manifest.spec_id))
+    wanted = FILE_FIELDS if metrics else _WITHOUT_METRICS
+    read = _entry_reader(container, partition_columns(metadata, manifest.spec_id), wanted)
+    shared: dict[Partition, Partition] | None = None if metrics else {}
     for block in container.blocks():
         for number, raw in enumerate(read_block(container, block, read, number), number + 1):  # noqa: B020
             try:
@@ -106,8 +124,20 @@ def iterate_manifest(
             if row_id is not None and raw["data_file"].get("first_row_id") is None:
                 row_id += 0 if entry.status is Status.DELETED else entry.data_file.record_count
             if number > start:
-                yield entry
+                yield entry if shared is None else _with_shared_partition(entry, shared)
         learnt.add(manifest.path, number, block.end, row_id)
+
+
+def _with_shared_partition(entry: ManifestEntry, shared: dict[Partition, Partition]) -> ManifestEntry:
+    """The entry; its partition is one object with equal ones, where equal values are the same value."""
+    partition = entry.data_file.partition
+    known = shared.get(partition)
+    if known is None:
+        if all(value is None or type(value) in (int, str) for value in partition):
+            shared[partition] = partition
+    elif known is not partition:
+        object.__setattr__(entry.data_file, "partition", known)  # nobody else has seen it yet
+    return entry
 
 
 def count_entries(store: ObjectStore, manifest: ManifestFile) -> ManifestFile:
@@ -174,15 +204,15 @@ def _raw_entries(store: ObjectStore, manifest: ManifestFile) -> Iterator[dict[st
     yield from read_records(container, _entry_reader(container, None))
 
 
-def _entry_reader(container: Container, columns: Sequence[PartitionColumn] | None) -> Reader:
+def _entry_reader(
+    container: Container, columns: Sequence[PartitionColumn] | None, wanted: Expected = FILE_FIELDS
+) -> Reader:
     def of_partition(compiled: Compiled) -> Reader:
         return compiled.read if columns is None else partition_reader(compiled, columns)
 
     def of_file(compiled: Compiled) -> Reader:
         required = ("file_path", "file_format", "partition", "record_count", "file_size_in_bytes")
-        return _checked_file(
-            attributes(members(compiled, FILE_FIELDS, required, {"partition": of_partition}))
-        )
+        return _checked_file(attributes(members(compiled, wanted, required, {"partition": of_partition})))
 
     try:
         record = Compiler(ids=NAMES).compile(container.schema)

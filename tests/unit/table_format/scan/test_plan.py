@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,13 +8,13 @@ from table_format.io.faults import Counting
 from table_format.io.memory import MemoryObjectStore
 from table_format.metadata.document import TableMetadata
 from table_format.scan.plan import (
-    ManifestCache,
     SnapshotFiles,
     ancestor_ids,
     entries_added_since,
     is_ancestor,
     snapshot_files,
     snapshot_manifests,
+    with_metrics,
 )
 from tests.factories.lake import BY_NAME, IDENT, Lake
 from tests.fakes.clock import ManualClock
@@ -74,17 +75,53 @@ def test_older_snapshot_is_planned_as_it_was(lake: Lake) -> None:
     assert files.sequence_number == 1
 
 
-def test_each_manifest_is_read_once_per_call_or_cache(lake: Lake) -> None:
+def test_each_manifest_is_read_once_per_call(lake: Lake) -> None:
     for number in range(4):
         lake.append_rows(row(number))
     counting = Counting(lake.store)
     snapshot_files(counting, lake.metadata)
     assert counting.calls["get"] == 5
-    cache = ManifestCache()
-    snapshot_files(counting, lake.metadata, cache=cache)
+
+
+def test_metrics_are_left_out_and_read_for_some_files_later(lake: Lake) -> None:
+    made = [replace(lake.data_file([row(n)]), value_counts={1: 1}, split_offsets=[4]) for n in range(6)]
+    for first in range(0, 6, 2):
+        lake.append(*made[first : first + 2])
+    lake.row_delta([], [lake.equality_file([row(9)], [1])])
+    whole = snapshot_files(lake.store, lake.metadata)
+    counting = Counting(lake.store)
+    light = snapshot_files(counting, lake.metadata, metrics=False)
+    bare = [replace(task.entry.data_file, column_sizes=None) for task in light.tasks]
+    assert {(file.value_counts, file.split_offsets) for file in bare} == {(None, None)}
+    assert [task.deletes for task in light.tasks] == [task.deletes for task in whole.tasks]
+    gone = {"value_counts": None, "split_offsets": None, "column_sizes": None}
+    assert bare == [replace(task.entry.data_file, **gone) for task in whole.tasks]
     counting.reset()
-    snapshot_files(counting, lake.metadata, cache=cache)
-    assert counting.calls["get"] == 1  # the list
+    wanted = {made[0].file_path, made[1].file_path, made[5].file_path}
+    found = with_metrics(counting, lake.metadata, light, wanted)
+    assert {task.entry.data_file.file_path for task in found} == wanted
+    assert all(task in whole.tasks for task in found)
+    assert counting.calls["get"] == 2  # the manifests that hold them
+
+
+def test_equal_partitions_are_one_object_unless_equal_is_not_the_same() -> None:
+    spec = {
+        "spec-id": 0,
+        "fields": [{"source-id": 1, "field-id": 1000, "name": "d", "transform": "identity"}],
+    }
+    schema = {
+        "type": "struct",
+        "schema-id": 0,
+        "fields": [{"id": 1, "name": "d", "required": False, "type": "double"}],
+    }
+    lake = Lake(MemoryObjectStore(ManualClock()), spec=spec, schema=schema)
+    lake.append(*(lake.data_file([{"d": value}], partition=(value,)) for value in (0.0, -0.0, None, None)))
+    partitions = [
+        task.entry.data_file.partition
+        for task in snapshot_files(lake.store, lake.metadata, metrics=False).tasks
+    ]
+    assert [str(value) for (value,) in partitions] == ["0.0", "-0.0", "None", "None"]
+    assert partitions[2] is partitions[3]
 
 
 def test_v1_snapshot_with_embedded_manifests() -> None:
