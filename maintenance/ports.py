@@ -30,7 +30,10 @@ class JobKind(StrEnum):
 
 
 URGENT_PRIORITY = 10
-"""Priority of what a person asked for and waits for."""
+"""Priority of what a person asked for and waits for. Lower ones say what a job is worth, see `MOST_BENEFIT`."""
+
+MOST_BENEFIT = 9
+"""Priority of a job that is worth most for what it costs; 0: nothing is known of that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 Pure. A trigger only asks: whether there is work is for the plan to decide.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -15,7 +16,8 @@ from maintenance.policy_types import (
     SnapshotPolicy,
     UnreferencedPolicy,
 )
-from maintenance.ports import JobKind
+from maintenance.ports import MOST_BENEFIT, JobKind
+from maintenance.setting_rules import MIB
 from table_format.jsontypes import JsonObject
 from table_format.metadata.document import TableMetadata
 
@@ -72,6 +74,20 @@ def wants(
     if manifests.enabled and _many_commits(metadata, manifests.trigger_commits, before):
         wanted.append(JobKind.MANIFESTS)
     return wanted
+
+
+def benefit(summary: Mapping[str, str], policy: CompactionPolicy) -> int:
+    """What compaction is worth on a table, 0 to `MOST_BENEFIT`: files that would go, per MiB that would be rewritten.
+
+    One file a MiB is 4; four times as many are one more. By the totals of the head's summary: a guess, good enough to
+    say who goes first.
+    """
+    size = max(_count(summary, "total-files-size"), 1)
+    files = _count(summary, "total-data-files") + _count(summary, "total-delete-files")
+    spare = files - math.ceil(size / policy.target_file_size_bytes)
+    if spare <= 0:
+        return 0
+    return min(max(round(math.log(spare * MIB / size, 4)) + 4, 0), MOST_BENEFIT)
 
 
 def _asks_for_compaction(

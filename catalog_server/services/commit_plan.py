@@ -84,6 +84,8 @@ class Planned:
     new_files: tuple[str, ...] = ()
     """Files beside the metadata that the client wrote and the commit names."""
     jobs: tuple[JobKind, ...]
+    benefit: int = 0
+    """What a compaction among them is worth, as a priority."""
 
     @property
     def changes(self) -> bool:
@@ -118,13 +120,15 @@ def plan(change: TableChange, current: Current, around: Surroundings) -> Planned
     new_places = tuple(place for place in locations.places(metadata) if place not in before)
     for place in new_places:
         locations.check_inside(around.bucket_location, place)
+    jobs = wanted_jobs(current, metadata)
     return Planned(
         ident=change.ident,
         current=current,
         metadata=metadata,
         new_places=new_places,
         new_files=new_files,
-        jobs=wanted_jobs(current, metadata),
+        jobs=jobs,
+        benefit=_benefit(current, metadata) if JobKind.COMPACTION in jobs else 0,
     )
 
 
@@ -236,6 +240,11 @@ def wanted_jobs(current: Current, metadata: TableMetadata) -> tuple[JobKind, ...
         return ()
     policies = _in_force(current, metadata.properties)
     return tuple(triggers.wants(snapshot.get("summary") or {}, metadata, policies, before))
+
+
+def _benefit(current: Current, metadata: TableMetadata) -> int:
+    summary = (metadata.current_snapshot or {}).get("summary") or {}
+    return triggers.benefit(summary, _in_force(current, metadata.properties).compaction)
 
 
 def _in_force(current: Current, properties: Mapping[str, str]) -> TablePolicies:

@@ -4,7 +4,7 @@ Raising undoes all of it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from sqlalchemy import Connection
@@ -16,6 +16,7 @@ from catalog_server.store.keys import key_of
 from catalog_server.store.table_entries import Beginning, TableEntry
 from catalog_server.store.tables import Birth, TableRow
 from catalog_server.store.units import row_locks
+from maintenance.ports import JobKind
 from table_format.ident import TableIdent
 
 
@@ -60,7 +61,10 @@ def run(connection: Connection, unit: Unit) -> list[TableRow]:
     for part in sorted(unit.parts, key=_by_id):
         row = rows[part.planned.ident] = _point(connection, unit, part)
         for kind in part.planned.jobs:
-            jobs.enqueue(connection, job_for(row, kind.value, "commit", unit.job_attempts), unit.now_ms)
+            birth = job_for(row, kind.value, "commit", unit.job_attempts)
+            if kind is JobKind.COMPACTION:
+                birth = replace(birth, priority=part.planned.benefit)
+            jobs.enqueue(connection, birth, unit.now_ms)
         if unit.also is not None:
             unit.also(connection, row.resource_id)
     return [rows[part.planned.ident] for part in unit.parts]

@@ -26,8 +26,10 @@ from sqlalchemy import (
 from catalog_server.store.job_rows import JobRow, JobState, must
 from catalog_server.store.schema import buckets, jobs
 from catalog_server.store.units import row_locks
+from maintenance.ports import URGENT_PRIORITY
 
 _NO_LIMIT: Final = 2**31 - 1
+_WORTH_MS: Final = 600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +68,9 @@ def claim(
 ) -> JobRow | None:
     """Take the next due job whose table has no other job running, or None.
 
-    The most urgent first; among equals that of the bucket that was served the longest time ago, so that a bucket with
-    thousands of jobs delays one with a single job by one job only; within a bucket the one that waits longest.
+    What a person waits for first; else that of the bucket that was served the longest time ago, so that a bucket with
+    thousands of jobs delays one with a single job by one job only. Within a bucket the one that waits longest, where
+    each step of what a job is worth counts as `_WORTH_MS` of waiting: more worth goes first, and none waits for ever.
     """
     wanted = tuple(kinds)
     due = _due(wanted, rules) if rules.limited else _unlimited(wanted, rules.dry_only)
@@ -118,7 +121,7 @@ def _due(kinds: tuple[str, ...], rules: ClaimRules) -> Select[Any]:
             jobs.c.kind.in_(kinds),
             jobs.c.dry_run if rules.dry_only else or_(jobs.c.dry_run, and_(~busy, *_within(rules))),
         )
-        .order_by(jobs.c.priority.desc(), turns.c.served_ms, _waiting_since(), jobs.c.id)
+        .order_by(_urgency().desc(), turns.c.served_ms, _waiting_since() - _worth_ms(), jobs.c.id)
         .limit(1)
         .with_for_update(of=jobs, skip_locked=True)
     )
@@ -145,6 +148,14 @@ def _within(rules: ClaimRules) -> list[ColumnElement[bool]]:
     if rules.of_buckets:
         most = case(dict(rules.of_buckets), value=jobs.c.bucket_id, else_=most)
     return [*found, beside < most]
+
+
+def _urgency() -> ColumnElement[int]:
+    return case((jobs.c.priority >= URGENT_PRIORITY, jobs.c.priority), else_=0)
+
+
+def _worth_ms() -> ColumnElement[int]:
+    return case((jobs.c.priority < URGENT_PRIORITY, jobs.c.priority * _WORTH_MS), else_=0)
 
 
 def _waiting_since() -> ColumnElement[int]:

@@ -79,8 +79,9 @@ def enqueue(connection: Connection, birth: JobBirth, now_ms: int) -> JobRow:
 def _joined_by(connection: Connection, queued: JobRow, birth: JobBirth) -> JobRow:
     values: dict[str, Any] = {}
     if birth.priority > queued.priority:
-        run_after_ms = min(queued.run_after_ms, max(birth.run_after_ms, 0))
-        values |= {"run_after_ms": run_after_ms, "priority": birth.priority}
+        values["priority"] = birth.priority
+        if birth.priority >= URGENT_PRIORITY:  # what it is worth now does not undo a back-off
+            values["run_after_ms"] = min(queued.run_after_ms, max(birth.run_after_ms, 0))
     if queued.origin == PLAN and birth.origin != PLAN:
         values["origin"] = birth.origin  # from now on it is more than one answer
     if not values:

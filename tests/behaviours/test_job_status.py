@@ -14,7 +14,7 @@ from catalog_server.services.jobs import JobFilter, JobState
 from catalog_server.services.policies import PolicyScope
 from catalog_server.services.principals import ANONYMOUS
 from catalog_server.settings import load
-from maintenance.ports import JobKind
+from maintenance.ports import MOST_BENEFIT, JobKind
 from maintenance.schedule import Why
 from table_format.clock import SystemIds
 from table_format.errors import Invalid, NoSuchTable
@@ -235,6 +235,7 @@ async def test_maint_E5_a_table_tells_that_compaction_falls_behind_until_it_has_
     await commit(platform, T, *append(table.metadata, 1, summary=summary))
     assert await behind() == "100 data files wait for compaction, which 10 ask for"
     job_id = await claim(platform)
+    assert (await platform.jobs.get(ANONYMOUS, job_id)).priority == MOST_BENEFIT  # 100 files of 9 bytes
     await platform.jobs.fail(job_id, "w", "the store is away", clock.now_ms() + 1)
     assert "the last attempt failed: the store is away" in str(await behind())
     clock.advance(1)

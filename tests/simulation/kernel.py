@@ -67,6 +67,21 @@ class Process:
         return self.name
 
 
+@dataclass(eq=False, kw_only=True)
+class Doom:
+    """One process meets it at one point of its run."""
+
+    process: Process
+    left: int
+    """Points that it still gets past."""
+    stall_ms: int = 0
+    """How long it stands still there; 0: it dies."""
+    then: Callable[[], None] = lambda: None
+    """What happens when it stands still."""
+    at: str | None = None
+    """The point where it did; None: it has not come so far."""
+
+
 @dataclass(eq=False)
 class Waiter:
     """Somebody who can go on."""
@@ -222,6 +237,7 @@ class Sim:
         self.steps = 0
         self.over = False
         self.processes: list[Process] = []
+        self.doom: Doom | None = None
         self._start_ms = self._now_ms = now_ms
         self._tasks: list[Task] = []
 
@@ -390,6 +406,8 @@ class Sim:
             return True
         chosen = ready[self.rng.randrange(len(ready))] if len(ready) > 1 else ready[0]
         process = chosen.process
+        if self.doom is not None and self.doom.process is process and self._meets(self.doom, chosen):
+            return True
         drawn = self.rng.random()
         if process.mortal and drawn < self.odds.crash:
             self.kill(process, chosen.what)
@@ -401,6 +419,19 @@ class Sim:
         self.waiting.remove(chosen)
         self.trace.append(f"{process}: {chosen.what}")
         chosen.wake()
+        return True
+
+    def _meets(self, doom: Doom, waiter: Waiter) -> bool:
+        doom.left -= 1
+        if doom.left >= 0 or doom.at is not None:
+            return False
+        doom.at = waiter.what
+        if not doom.stall_ms:
+            self.kill(doom.process, waiter.what)
+        else:
+            doom.process.stalled_until_ms = self._now_ms + doom.stall_ms
+            self.note(f"{doom.process} stands still at {waiter.what}")
+            doom.then()
         return True
 
     def _may_go(self, waiter: Waiter) -> bool:

@@ -36,7 +36,6 @@ from table_format.io.memory import MemoryObjectStore
 from table_format.jsontypes import JsonObject
 from tests.simulation.actors import (
     BUCKET,
-    LEASE_MS,
     Client,
     RemoteCatalog,
     Services,
@@ -44,7 +43,7 @@ from tests.simulation.actors import (
     in_simulated_thread,
     worker,
 )
-from tests.simulation.kernel import PROCESS, Odds, Process, Sim, Violation
+from tests.simulation.kernel import PROCESS, Doom, Odds, Process, Sim, Violation
 from tests.simulation.oracle import Effect, Oracle
 from tests.simulation.ports import Shared, SimDatabase, SimStore, empty_database
 
@@ -368,17 +367,18 @@ class World:
 
     # phases
 
-    def settle(self) -> None:
-        """Until clients are done and no job is due; what stands still may stay so."""
+    def settle(self, *, all_of_them: bool = False) -> None:
+        """Until clients are done and no job is due; what stands still may stay so, unless all shall come to an end."""
 
         def done() -> bool:
+            if all_of_them and any(process.alive and process.tasks for process in self.sim.processes):
+                return False
             if self.open_clients > self._standing():
                 return False
             now = self.sim.now_ms()
             row = self.shared.raw.execute(
-                "SELECT count(*) FROM jobs WHERE (state = 'queued' AND run_after_ms <= ?) OR "
-                "(state = 'running' AND lease_until_ms >= ?)",
-                (now, now - LEASE_MS),
+                "SELECT count(*) FROM jobs WHERE (state = 'queued' AND run_after_ms <= ?) OR state = 'running'",
+                (now,),
             ).fetchone()
             return bool(row[0] == 0)
 
@@ -397,7 +397,21 @@ class World:
         self.sim.odds = Odds()
         for process in self.sim.processes:
             process.stalled_until_ms = 0
-        self.settle()
+        self.settle(all_of_them=True)
+
+    def close(self) -> None:
+        """Look at all that is kept, and at what clients were told.
+
+        Raises:
+            Violation: something does not hold.
+        """
+        self.closing = True
+        self.oracle.check_all()
+        self.oracle.check_answers(self.acked, self.refused)
+        if self.sim.violations:
+            raise self.sim.violations[0]
+        if self.sim.background:
+            raise Violation(str(self.sim.background))
 
     def days_pass(self, days: float) -> None:
         """Long enough for files to come of age: no commit is under way for so long, deletions may be."""
@@ -614,6 +628,41 @@ THEMES = (
 )
 
 
+def one_job(kind: JobKind, point: int, stall_ms: int) -> str | None:
+    """A world with one job, whose worker dies (or stands still) at that point of its run; the point's name.
+
+    Another worker carries the job on, and one that stood still goes on after that. None: the run has fewer points.
+
+    Raises:
+        Violation: something does not hold, or the job did not come to its end.
+    """
+    begin = template("upserted")
+    shared = shared_database()
+    shared.reset(begin.database)
+    with Sim(0, Odds(rush=0.0), begin.now_ms) as sim, patched():
+        world = World.of(sim, shared, begin.oracle)
+        world.store._objects.update(begin.objects)
+        services = world.services("asks", mortal=False)
+        if kind is JobKind.PURGE:
+            sim.wait(services.process, services.tables.purge(SYSTEM, BUCKET, BASE))
+        else:
+            sim.wait(services.process, services.jobs.request(SYSTEM, BUCKET, BASE, kind.value, dry_run=False))
+        sim.steps = 1
+        world.add_worker()
+        world.add_clock()
+        sim.doom = doom = Doom(process=world.workers[0], left=point, stall_ms=stall_ms, then=world.add_worker)
+        world.settle()
+        world.quiesce()
+        world.close()
+        left = shared.raw.execute(
+            # Its next run may wait for its time.
+            "SELECT kind, state, error FROM jobs WHERE state <> 'done' AND NOT (state = 'queued' AND attempts = 0)"
+        ).fetchall()
+        if left:
+            raise Violation(f"killed or stopped at {doom.at}, the job did not come to its end: {left}")
+        return doom.at
+
+
 def play(world: World) -> None:
     """One scenario, drawn from the seed."""
     rng = world.sim.rng
@@ -635,15 +684,7 @@ def play(world: World) -> None:
         world.add_client(f"client-{number}-asks", asks)
     world.settle()
     world.quiesce()
-    world.closing = True
-    if world.sim.violations:
-        raise world.sim.violations[0]
-    world.oracle.check_all()
-    world.oracle.check_answers(world.acked, world.refused)
-    if world.sim.violations:
-        raise world.sim.violations[0]
-    if world.sim.background:
-        raise Violation(str(world.sim.background))
+    world.close()
 
 
 def drawn(rng: random.Random, weights: dict[T, int], number: int) -> list[T]:

@@ -45,6 +45,21 @@ def test_urgent_jobs_pass_the_turns_of_buckets(connection: Connection, second: i
     assert claimed(connection, 3) == [first, then, waiting]
 
 
+def test_what_is_worth_more_goes_first_but_nothing_waits_for_ever(
+    connection: Connection, second: int
+) -> None:
+    """A step is worth ten minutes of waiting; the turns of buckets come before that."""
+    patient = queue(connection, "a")
+    worth = [queue(connection, f"t{n}", priority=n) for n in (1, 9, 3)]
+    other = queue(connection, "u", second)
+    assert claimed(connection, 5) == [worth[1], other, worth[2], worth[0], patient]
+    late = [jobs.enqueue(connection, birth(table=f"l{n}"), n * 600_000).id for n in (1, 2)]
+    made = replace(birth(table="m"), priority=1)
+    worth_one = jobs.enqueue(connection, made, 2 * 600_000 + 1).id
+    found = [claim(connection, 2_000_000 + n) for n in range(3)]
+    assert [row.id for row in found if row is not None] == [late[0], worth_one, late[1]]
+
+
 def test_limits_hold_back_all_but_dry_runs(connection: Connection, second: int) -> None:
     one, two = queue(connection, "a"), queue(connection, "b")
     other, dry = queue(connection, "u", second), queue(connection, "d", dry_run=True)

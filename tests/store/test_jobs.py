@@ -225,6 +225,8 @@ def test_a_run_asked_for_now_brings_a_postponed_one_forward(connection: Connecti
 
     by_commit = jobs.enqueue(connection, birth(), 110)
     assert (by_commit.id, by_commit.run_after_ms) == (postponed.id, 9_000)
+    worth_more = jobs.enqueue(connection, replace(birth(), priority=7), 115)
+    assert (worth_more.id, worth_more.run_after_ms, worth_more.priority) == (postponed.id, 9_000, 7)
 
     by_person = jobs.enqueue(connection, jobs.urgent(birth(), dry_run=False), 120)
     assert (by_person.id, by_person.run_after_ms, by_person.priority) == (postponed.id, 0, 10)

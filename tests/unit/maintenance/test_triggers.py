@@ -4,7 +4,7 @@ import pytest
 
 from maintenance.policies import COMPACTION, MANIFESTS, SNAPSHOTS
 from maintenance.ports import JobKind
-from maintenance.triggers import expiry_due, table_policies, wants
+from maintenance.triggers import benefit, expiry_due, table_policies, wants
 from table_format.metadata.document import TableMetadata
 
 NOW = 1_700_000_000_000
@@ -158,3 +158,26 @@ def test_a_manifest_rewrite_is_asked_for_when_the_commits_pass_a_multiple(
     layers = {MANIFESTS: [{"status": status, "settings": {"triggerCommits": 10}}]}
     found = wants({"operation": operation}, at(after), table_policies(layers, {}), at(before))
     assert found == ([JobKind.MANIFESTS] if answer else [])
+
+
+def test_benefit_grows_with_the_files_that_would_go_per_megabyte():
+    policy = table_policies({}, {}).compaction
+
+    def worth(files, size, deletes=0):
+        totals = {
+            "total-data-files": str(files),
+            "total-files-size": str(size),
+            "total-delete-files": str(deletes),
+        }
+        return benefit(totals, policy)
+
+    mib = 1 << 20
+    assert worth(1, mib) == 0  # nothing to join
+    assert worth(10, 5120 * mib) == 0  # as large as they shall be
+    assert worth(101, 100 * mib) == 4
+    assert worth(401, 100 * mib) == 5
+    assert worth(11, 640 * mib) < worth(101, 640 * mib) < worth(1001, 640 * mib)
+    assert worth(1, mib, deletes=16) == 6
+    assert worth(10**9, 1) == 9
+    assert benefit({}, policy) == 0
+    assert benefit({"total-data-files": "many", "total-files-size": "-1"}, policy) == 0
