@@ -24,6 +24,7 @@ from catalog_server.services.principals import SYSTEM
 from catalog_server.services.stores import Stores
 from catalog_server.services.tables import TableService
 from catalog_server.services.turns import Turns
+from maintenance.executors.port import InlineExecutor
 from maintenance.ports import Job, JobKind, JobSettings
 from maintenance.worker import RUNNERS, Worker, WorkerSettings
 from table_format.catalog import LoadedTable, NewTable
@@ -141,6 +142,7 @@ class Services:
             stores=self.stores,
             database=self.database,
             policies=self.policies,
+            executor=InlineExecutor(),
         )
 
 
