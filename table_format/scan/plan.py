@@ -38,8 +38,8 @@ class SnapshotFiles:
 
     def by_manifest(self) -> Iterator[tuple[ManifestFile, list[FileTask]]]:
         """The tasks of one manifest after the other."""
-        ends = [first for first, _ in self.spans[1:]]
-        for (first, manifest), end in zip(self.spans, [*ends, len(self.tasks)], strict=True):
+        ends = [first for first, _ in self.spans[1:]] + [len(self.tasks)] * bool(self.spans)
+        for (first, manifest), end in zip(self.spans, ends, strict=True):
             yield manifest, self.tasks[first:end]
 
 

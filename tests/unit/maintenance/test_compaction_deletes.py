@@ -353,3 +353,8 @@ class Bounded(Failing):
     def open_input(self, path):
         assert path.startswith("memory://warehouse/"), path
         return super().open_input(path)
+
+
+def test_a_table_with_delete_files_and_no_data_has_nothing_to_compact(lake):
+    lake.row_delta([], [lake.equality_file([row(1)], [1])])
+    assert compact(lake).outcome is Outcome.NOTHING
