@@ -8,12 +8,14 @@ from maintenance.compaction.layout import layout_of
 from maintenance.compaction.plan import plan
 from maintenance.compaction.plan_types import CompactionPlan, Nothing
 from maintenance.compaction.session import Progress, Session
+from maintenance.compaction.spent import Spent
 from maintenance.gate import admitted
 from maintenance.policy_types import CompactionPolicy
 from maintenance.ports import Job, JobContext, JobSettings
 from maintenance.report import Figure, Outcome, Report
 from maintenance.target import load_target
 from maintenance.wording import are, counted
+from table_format.io.counted import CountedStore
 from table_format.io.store import ObjectStore
 from table_format.metadata.document import TableMetadata
 from table_format.scan.deletes import with_deletes_that_name_them
@@ -37,21 +39,22 @@ def run(ctx: JobContext, job: Job) -> Report:
     if isinstance(admission, Report):
         return admission
     job, policy = admission
-    store = ctx.store_for(table.metadata.location)
+    spent = Spent(ctx.clock, CountedStore(ctx.store_for(table.metadata.location)))
     note = layout_of(table.metadata, policy.strategy, policy.sort_order).note
     policy = policy if note is None else replace(policy, notes=(*policy.notes, note))
-    found = planned_of(store, table.metadata, policy, ctx.settings, ctx.clock.now_ms(), ctx.reaches)
+    with spent.on_planning():
+        found = planned_of(spent.store, table.metadata, policy, ctx.settings, ctx.clock.now_ms(), ctx.reaches)
     if isinstance(found, Report):
         return found
     planned, files, tasks = found
     if isinstance(planned, Nothing):
-        figures = _left_alone(planned, policy) | {"dataFilesBefore": planned.data_files}
+        figures = _left_alone(planned, policy) | {"dataFilesBefore": planned.data_files} | spent.figures()
         return Report(outcome=Outcome.NOTHING, reason=planned.reason, figures=figures, plan=planned.to_json())
     if job.dry_run:
         return _dry_run(planned, policy)
-    session = Session(ctx, job, table, store, (files, tasks))
+    session = Session(ctx, job, table, spent, (files, tasks))
     session.carry_out(planned)
-    return _report(planned, session.progress, policy)
+    return _report(planned, session.progress, policy, spent)
 
 
 def planned_of(
@@ -112,7 +115,7 @@ def _dry_run(planned: CompactionPlan, policy: CompactionPolicy) -> Report:
     )
 
 
-def _report(planned: CompactionPlan, progress: Progress, policy: CompactionPolicy) -> Report:
+def _report(planned: CompactionPlan, progress: Progress, policy: CompactionPolicy, spent: Spent) -> Report:
     figures: dict[str, Figure] = _left_alone(planned, policy) | {
         "dataFilesBefore": planned.data_files,
         "groups": progress.groups,
@@ -131,6 +134,11 @@ def _report(planned: CompactionPlan, progress: Progress, policy: CompactionPolic
         "deleteFilesRemoved": progress.delete_files_removed,
         "deleteFilesWritten": progress.delete_files_written,
     }
+    figures |= spent.figures() | spent.spared(
+        before=planned.data_files,
+        data_files=progress.files_in - progress.files_out,
+        delete_files=progress.delete_files_removed - progress.delete_files_written,
+    )
     if progress.data_files_after is not None:
         figures["dataFilesAfter"] = progress.data_files_after
     if progress.left_behind:

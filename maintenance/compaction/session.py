@@ -16,6 +16,7 @@ from maintenance.compaction.columns import keeps_lineage
 from maintenance.compaction.delete_rewrite import execute_deletes
 from maintenance.compaction.plan_types import CompactionPlan
 from maintenance.compaction.rewrite import Place, Rewritten
+from maintenance.compaction.spent import Spent
 from maintenance.compaction.work import GroupEnd, GroupWork, new_session, without_history
 from maintenance.executors.port import Ended, Stopped, WorkLost
 from maintenance.ports import LEASE_LOST, Job, JobContext
@@ -38,7 +39,6 @@ from table_format.errors import (
     Unsupported,
 )
 from table_format.ident import TableIdent
-from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.metadata.document import TableMetadata
 from table_format.scan.plan import FileTask, SnapshotFiles
@@ -119,14 +119,15 @@ class Session:
         ctx: JobContext,
         job: Job,
         table: LoadedTable,
-        store: ObjectStore,
+        spent: Spent,
         planned: tuple[SnapshotFiles, Sequence[FileTask]],
     ) -> None:
         """Prepare; `planned` are the files of the snapshot that was planned on, and those that groups take."""
         self._ctx = ctx
         self._job = job
         self._table = table
-        self._store = store
+        self._spent = spent
+        store = self._store = spent.store
         self._files, tasks = planned
         self._tasks = {task.entry.data_file.file_path: task for task in tasks}
         self._place = Place(
@@ -207,6 +208,9 @@ class Session:
         Raises:
             TableFormatError: the failure says nothing about that group.
         """
+        self._spent.rewriting += ended.seconds
+        for kind, number in ended.calls.items():
+            self._spent.store.count(kind, number)
         result, error = ended.result, ended.error
         if result is not None:
             self._place.opened.update(result.opened)
@@ -295,15 +299,16 @@ class Session:
         result: CommitResult | None = None
         in_doubt = True
         try:
-            result = commit_with_retry(
-                catalog,
-                self._table.ident,
-                build,
-                store=self._store,
-                clock=self._ctx.clock,
-                ids=self._ctx.ids,
-                attempts=self._ctx.settings.commit_attempts,
-            )
+            with self._spent.on_commit():
+                result = commit_with_retry(
+                    catalog,
+                    self._table.ident,
+                    build,
+                    store=self._store,
+                    clock=self._ctx.clock,
+                    ids=self._ctx.ids,
+                    attempts=self._ctx.settings.commit_attempts,
+                )
             accepted = _accepted(changes, result.snapshot_id, dropped_by_snapshot)
             in_doubt = catalog.in_doubt or (result.applied and not accepted)
         except _CERTAINLY_REFUSED as error:

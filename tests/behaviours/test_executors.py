@@ -22,7 +22,7 @@ from tests.fakes.clock import ManualClock
 from tests.fakes.jobs import FakeContext, job
 from tests.fakes.works import MEMORY, Act
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
 ELSEWHERE = [ExecutorKind.PROCESS, ExecutorKind.RAY]
 TIERS = [{"belowBytes": 1024 * 16, "targetBytes": 1024 * 64}]
 
@@ -64,7 +64,7 @@ def done(executor: Executor, reach: Reach, *works: Act) -> dict[str, Ended[Any]]
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)

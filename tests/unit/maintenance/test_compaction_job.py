@@ -18,7 +18,7 @@ from table_format.errors import (
     Unavailable,
 )
 from table_format.ident import TableIdent
-from table_format.io.faults import Failing, Rule
+from table_format.io.faults import Counting, Failing, Rule
 from table_format.io.memory import MemoryObjectStore
 from tests.factories.lake import BY_NAME, IDENT, SCHEMA, Lake
 from tests.fakes.catalog import fault, unknown
@@ -82,7 +82,8 @@ def test_small_files_become_one_and_every_row_stays(lake):
     assert lake.rows() == rows
     assert (report.outcome, report.again_after_ms) == (Outcome.DONE, 0)
     assert report.reason == "4 files became 1 in 1 commit"
-    assert report.figures == {
+    cost = {name for name in report.figures if name.endswith(("Ms", "PerScan"))} | {"storeCalls"}
+    assert {name: value for name, value in report.figures.items() if name not in cost} == {
         "leftAlone": [],
         "dataFilesBefore": 4,
         "dataFilesAfter": 1,
@@ -537,4 +538,47 @@ def test_a_table_with_one_file_per_partition_is_planned_as_nothing():
         fill(lake, 1, (name,))
     report = compact(lake)
     assert report.outcome is Outcome.NOTHING
-    assert report.figures == {"leftAlone": ["3 alone in its bin"], "dataFilesBefore": 3}
+    found = {"leftAlone": ["3 alone in its bin"], "dataFilesBefore": 3, "storeCalls": ["4 read"]}
+    assert report.figures == found | {"planMs": 0, "rewriteMs": 0, "commitMs": 0}
+
+
+class Ticking(ManualClock):
+    """Every look at it takes a second."""
+
+    def monotonic(self):
+        self.advance(1)
+        return super().monotonic()
+
+
+def test_the_report_tells_what_the_run_cost_and_spares():
+    clock = Ticking()
+    lake = Lake(MemoryObjectStore(clock), clock=clock)
+    fill(lake, 8)
+    lake.row_delta([], [lake.equality_file([{"id": 1, "name": None}], [1])])
+    counting = Counting(lake.store)
+    ctx = context(lake)
+    ctx.store = counting
+    report = compact(lake, ctx)
+    figures = report.figures
+    assert (figures["filesRewritten"], figures["filesWritten"], figures["deleteFilesRemoved"]) == (8, 1, 1)
+    assert figures["planMs"] == 1000
+    assert figures["commitMs"] >= 1000
+    assert figures["rewriteMs"] >= 0
+    # A footer and a content of eight files less; planning for seven of eight.
+    assert (figures["storeCallsSparedPerScan"], figures["planMsSparedPerScan"]) == (2 * 8, 875)
+    told = {kind: int(number) for number, kind in (text.split() for text in figures["storeCalls"])}
+    assert told["write"] == counting.calls["put"] + counting.calls["open_output"]
+    assert told["read"] >= counting.calls["get"] + counting.calls["open_input"]
+    assert "delete" not in told
+
+
+def test_a_run_that_fails_to_commit_spares_nothing():
+    clock = ManualClock()
+    lake = Lake(MemoryObjectStore(clock), clock=clock)
+    fill(lake)
+    file = lake.tasks()[0].entry.data_file
+    lake.catalog.before_commit.append(lambda: lake.row_delta([], [lake.position_file([(file.file_path, 0)])]))
+    report = compact(lake)
+    assert report.outcome is Outcome.CONFLICT
+    assert (report.figures["storeCallsSparedPerScan"], report.figures["planMsSparedPerScan"]) == (0, 0)
+    assert any(text.endswith(" delete") for text in report.figures["storeCalls"])

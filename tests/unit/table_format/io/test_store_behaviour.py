@@ -11,6 +11,7 @@ import pytest
 
 from table_format.clock import SystemClock
 from table_format.errors import AlreadyExists, Invalid, NoSuchFile, Unavailable
+from table_format.io.counted import CountedStore
 from table_format.io.faults import Counting, Failing
 from table_format.io.fileio import pyarrow_input, pyarrow_output
 from table_format.io.local import LocalObjectStore
@@ -27,6 +28,8 @@ MAKERS: dict[str, tuple[bool, Callable[[ObjectStore], ObjectStore]]] = {
     "failing-local": (True, Failing),
     "failing-memory": (False, Failing),
     "counting-local": (True, Counting),
+    "counted-local": (True, CountedStore),
+    "counted-memory": (False, CountedStore),
     "counting-memory": (False, Counting),
     "counting-failing-local": (True, lambda store: Counting(Failing(store))),
 }
