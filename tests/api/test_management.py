@@ -229,7 +229,12 @@ def test_openapi_names_every_route(http: Http) -> None:
     assert set(document["paths"]) == {
         "/v1/buckets",
         "/v1/buckets/{bucket}",
-        "/v1/buckets/{bucket}/tags",
+        *(
+            f"{resource}/{kept}"
+            for resource in ("/v1/buckets/{bucket}", table)
+            for kept in ("tags", "resource-policy", "encryption", "storage-class")
+        ),
+        "/v1/buckets/{bucket}/metrics-configuration",
         "/v1/buckets/{bucket}/namespaces",
         "/v1/buckets/{bucket}/namespaces/{namespace}",
         "/v1/buckets/{bucket}/namespaces/{namespace}/properties",
@@ -252,6 +257,8 @@ def test_openapi_names_every_route(http: Http) -> None:
         f"{table}/rename",
         f"{table}/unregister",
         f"{table}/metrics-reports",
+        f"{table}/noncurrent-files",
+        f"{table}/noncurrent-files/hold",
         f"{table}/jobs",
         f"{table}/maintenance",
         f"{table}/maintenance/plan",

@@ -107,7 +107,7 @@ async def test_a_dropped_table_comes_back_as_it_was(
     document = {"status": "enabled", "settings": {"targetFileSizeMB": 128}}
     await platform.policies.put(ANONYMOUS, scope, "icebergCompaction", document)
     await platform.database.write(tags.put, table.row.resource_id, {"team": "a"})
-    await platform.database.write(unreferenced.mark, str(table.metadata.uuid), {"p": 1})
+    await platform.database.write(unreferenced.mark, str(table.metadata.uuid), [("p", 10, 1)])
     last = await commit(platform, T, *append(table.metadata, 1))
     before = files(memory)
 

@@ -473,10 +473,10 @@ async def test_marks_of_unreferenced_files_do_not_outlive_what_they_were_made_on
     async def marked() -> dict[str, int]:
         return await platform.database.read(unreferenced.known, uuid)
 
-    await platform.database.write(unreferenced.mark, uuid, {"p": 1})
+    await platform.database.write(unreferenced.mark, uuid, [("p", 10, 1)])
     await register(platform, T, table.metadata_location, overwrite=True)
     assert await marked() == {}
-    await platform.database.write(unreferenced.mark, uuid, {"p": 1})
+    await platform.database.write(unreferenced.mark, uuid, [("p", 10, 1)])
     await platform.tables.drop(ANONYMOUS, "default", T)
     assert await marked() == {}
 

@@ -2,9 +2,11 @@
 
 import io
 import json
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +39,11 @@ def catalog(server: Server) -> Catalog:
 
 @pytest.fixture
 def call(server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Run a command of `frazil table` in this process: exit code, output, errors."""
+    """Run a command of `frazil table` (or of another group) in this process: exit code, output, errors."""
     monkeypatch.setenv("FRAZIL_URL", server.url)
 
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["frazil", "table", *arguments])
+    def run(*arguments: str, group: str = "table") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["frazil", group, *arguments])
         code: Any = 0
         try:
             cli.main()
@@ -104,21 +106,21 @@ def test_drop_and_undrop_one_of_several(catalog: Catalog, call: Call) -> None:
 
 
 def test_protect_rename_register(catalog: Catalog, call: Call) -> None:
-    make(catalog, "kept")
-    assert call("protect", "sales.kept") == (0, "sales.kept is protected\n", "")
-    code, _, err = call("drop", "sales.kept", "--purge", "--yes")
+    make(catalog, "guarded")
+    assert call("protect", "sales.guarded") == (0, "sales.guarded is protected\n", "")
+    code, _, err = call("drop", "sales.guarded", "--purge", "--yes")
     assert code == 1
-    assert "Table sales.kept is protected and can not be dropped" in err
-    assert call("unprotect", "sales.kept")[0] == 0
-    assert call("rename", "sales.kept", "sales.moved") == (0, "sales.kept is sales.moved now\n", "")
+    assert "Table sales.guarded is protected and can not be dropped" in err
+    assert call("unprotect", "sales.guarded")[0] == 0
+    assert call("rename", "sales.guarded", "sales.moved") == (0, "sales.guarded is sales.moved now\n", "")
     code, out, _ = call("unregister", "sales.moved", "--yes", "--json")
     at = json.loads(out)["metadataLocation"]
-    assert call("register", "sales.kept", at) == (0, "sales.kept is registered\n", "")
-    assert "file:///" in call("list", "sales", "--prefix", "ke")[1]
+    assert call("register", "sales.guarded", at) == (0, "sales.guarded is registered\n", "")
+    assert "file:///" in call("list", "sales", "--prefix", "guar")[1]
     for command in ("files", "snapshots", "refs"):
-        assert call(command, "sales.kept")[0] == 0
-        assert json.loads(call(command, "sales.kept", "--json")[1]) is not None
-    code, out, _ = call("drop", "sales.kept", "--purge", "--yes")
+        assert call(command, "sales.guarded")[0] == 0
+        assert json.loads(call(command, "sales.guarded", "--json")[1]) is not None
+    code, out, _ = call("drop", "sales.guarded", "--purge", "--yes")
     assert code == 0
     assert "deletes its files" in out
 
@@ -246,3 +248,40 @@ def test_what_is_kept_for_a_table_is_shown_set_and_taken_away(
     assert (code, error) == (1, "frazil: No encryption is asked for of this table\n")
     code, _, error = call("tag", "sales.nowhere", "a=b")
     assert (code, "sales.nowhere" in error) == (1, True)
+
+
+def test_noncurrent_files_are_listed_held_and_released(catalog: Catalog, call: Call, server: Server) -> None:
+    make(catalog, "stray")
+    table = catalog.load_table("sales.stray")
+    path = f"{table.location()}/data/stray.parquet"
+    with closing(sqlite3.connect(server.data_dir / "frazil.db")) as database, database:
+        row = (str(table.metadata.table_uuid), path, 123, 1_700_000_000_000)
+        database.execute(
+            "INSERT INTO unreferenced_objects (table_uuid, path, size, first_seen_ms) VALUES (?, ?, ?, ?)",
+            row,
+        )
+
+    def listed(*more: str) -> list[Any]:
+        found: list[Any] = json.loads(
+            call("noncurrent", "sales.stray", "--json", *more, group="maintenance")[1]
+        )
+        return found
+
+    assert [(one["path"], one["size"], one["hold"]) for one in listed()] == [(path, 123, None)]
+    assert listed("--held") == []
+    held = call("hold", "sales.stray", path, group="maintenance")
+    assert held == (0, f"{path} is held until it is released\n", "")
+    assert [one["path"] for one in listed("--held")] == [path]
+    code, out, _ = call("hold", "sales.stray", path, "--until", "2999-01-01", group="maintenance")
+    assert (code, out) == (0, f"{path} is held until 2999-01-01 00:00:00Z\n")
+    assert "until 2999-01-01" in call("noncurrent", "sales.stray", group="maintenance")[1]
+    assert call("release", "sales.stray", path, group="maintenance") == (
+        0,
+        f"{path} is not held any more\n",
+        "",
+    )
+    assert listed("--held") == []
+    code, _, error = call("hold", "sales.stray", f"{path}x", group="maintenance")
+    assert (code, "No noncurrent file" in error) == (1, True)
+    code, _, error = call("hold", "sales.stray", path, "--until", "soon", group="maintenance")
+    assert (code, "neither a while" in error) == (2, True)
