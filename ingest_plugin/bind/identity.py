@@ -24,7 +24,8 @@ _HINTS = (NUMBER, ALIASES)
 class Known:
     """What is remembered of one column."""
 
-    number: int | None = None
+    numbers: tuple[str, ...] = ()
+    """Protobuf's field numbers of the column: one for each message that has it."""
     named_by: int = 0
     """Registry id of the schema that gave the column its name."""
     names: tuple[str, ...] = ()
@@ -126,7 +127,9 @@ def read_memory(properties: Mapping[str, str]) -> Memory:
     try:
         document = orjson.loads(properties.get(PROPERTY) or "{}")
         return {
-            int(number): Known(one.get("n"), int(one.get("by", 0)), tuple(map(str, one.get("was", ()))))
+            int(number): Known(
+                tuple(map(str, one.get("n", ()))), int(one.get("by", 0)), tuple(map(str, one.get("was", ())))
+            )
             for number, one in document.items()
         }
     except (orjson.JSONDecodeError, AttributeError, TypeError, ValueError):
@@ -137,7 +140,7 @@ def write_memory(memory: Memory) -> str:
     """The property's text."""
     document: dict[str, Any] = {}
     for number, one in sorted(memory.items()):
-        entry: dict[str, Any] = {"n": one.number} if one.number is not None else {}
+        entry: dict[str, Any] = {"n": list(one.numbers)} if one.numbers else {}
         entry |= {"by": one.named_by} if one.named_by else {}
         entry |= {"was": list(one.names)} if one.names else {}
         if entry:
@@ -171,18 +174,15 @@ def _note(table: Any, observed: Any, memory: dict[int, Known], schema_id: int) -
         return
     by_name = {one["name"]: one for one in table["fields"]}
     folded = {name.lower() for name in by_name}
-    by_number = {
-        known.number: one
-        for one in table["fields"]
-        if (known := memory.get(one["id"])) is not None and known.number is not None
-    }
+    by_number = {number: one for one in table["fields"] for number in memory.get(one["id"], Known()).numbers}
     for one in observed["fields"]:
-        column = by_number.get(one.get(NUMBER)) or by_name.get(one["name"])
+        column = by_number.get(one.get(NUMBER, "")) or by_name.get(one["name"])
         if column is None:
             continue
         known = memory.get(column["id"], Known())
-        if NUMBER in one and known.number is None:
-            memory[column["id"]] = replace(known, number=one[NUMBER], named_by=max(known.named_by, schema_id))
+        if NUMBER in one and one[NUMBER] not in known.numbers:
+            numbers = (*known.numbers, one[NUMBER])
+            memory[column["id"]] = replace(known, numbers=numbers, named_by=max(known.named_by, schema_id))
         elif NUMBER in one and column["name"] == one["name"] and schema_id > known.named_by:
             memory[column["id"]] = replace(known, named_by=schema_id)
         # Rows of a schema that does not know the new name yet may come later.
@@ -238,7 +238,7 @@ class _Matching:
         found: dict[str, JsonObject] = {}
         free = {one["id"]: one for one in columns}
         known = [(one, self.memory.get(one["id"], Known())) for one in columns]
-        by_number = {of.number: one for one, of in known if of.number is not None}
+        by_number = {number: one for one, of in known for number in of.numbers}
         by_name = {one["name"].lower(): one for one in columns} | {one["name"]: one for one in columns}
         former = {name: one for one, of in known for name in of.names}
 
@@ -266,11 +266,15 @@ class _Matching:
         """The column of that name, unless it is known to be another field's."""
         if NUMBER not in one:
             return column
-        number = self.memory.get(column["id"], Known()).number
-        if number is None or number == one[NUMBER]:
+        message = one[NUMBER].rpartition("#")[0]
+        known = self.memory.get(column["id"], Known()).numbers
+        others = [
+            number for number in known if number.rpartition("#")[0] == message and number != one[NUMBER]
+        ]
+        if not others:
             return column
         self.conflicts.append(
-            f"column '{column['name']}' is field number {number}, the data's '{one['name']}' is {one[NUMBER]}"
+            f"column '{column['name']}' is field {others[0]}, the data's '{one['name']}' is {one[NUMBER]}"
         )
         return None
 

@@ -15,7 +15,8 @@ Fix: TypeAlias = Callable[[Any], Any]
 SINGLE_COLUMN = "value"
 """The column of a schema that is no record."""
 ALIASES, NUMBER = "aliases", "number"
-"""Keys that a stated struct's fields may have beside Iceberg's: former names, and Protobuf's field number."""
+"""Keys that a stated struct's fields may have beside Iceberg's: former names, and Protobuf's field number,
+with the message whose number it is: `x.Order#1`. Several messages of one topic have numbers of their own."""
 
 # What readers raise on bytes that do not follow the schema.
 BAD_BYTES = (

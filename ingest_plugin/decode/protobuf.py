@@ -180,7 +180,8 @@ def _message(
     getters: list[tuple[str, _Get]] = []
     for one in message.fields:
         kind, get = _field(one, (*around, message.full_name), f"{where}.{one.name}")
-        members.append({"name": one.name, "required": False, "type": kind, NUMBER: one.number})
+        number = f"{message.full_name}#{one.number}"
+        members.append({"name": one.name, "required": False, "type": kind, NUMBER: number})
         getters.append((one.name, get))
 
     def to_row(parsed: Any) -> Row:

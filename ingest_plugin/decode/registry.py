@@ -190,7 +190,11 @@ class SchemaRegistry:
                 self._bases.remove(base)
                 self._bases.insert(0, base)
             return answer
-        raise troubles[0] if len(troubles) == 1 else Unavailable("; ".join(map(str, troubles)))
+        # Who answers that there is no such path says more than who does not answer.
+        told = next((trouble for trouble in troubles if isinstance(trouble, _NoSuchPath)), None)
+        if told is not None or len(troubles) == 1:
+            raise told or troubles[0]
+        raise Unavailable("; ".join(map(str, troubles)))
 
     def _ask(self, base: str, path: str) -> JsonObject | None:
         try:

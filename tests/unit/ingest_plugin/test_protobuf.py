@@ -125,8 +125,8 @@ def test_every_type_has_its_column(compiled: ProtobufFormat) -> None:
 
 def test_fields_keep_their_numbers(compiled: ProtobufFormat) -> None:
     fields = compiled.named("demo.All").struct["fields"]
-    assert [field[NUMBER] for field in fields[:3]] == [1, 2, 3]
-    assert [field[NUMBER] for field in fields[16]["type"]["fields"]] == [1, 2]
+    assert [field[NUMBER] for field in fields[:3]] == ["demo.All#1", "demo.All#2", "demo.All#3"]
+    assert [field[NUMBER] for field in fields[16]["type"]["fields"]] == ["demo.Point#1", "demo.Point#2"]
 
 
 def test_ingest_case_26_and_16_values_of_every_type(everything: Any, compiled: ProtobufFormat) -> None:

@@ -100,6 +100,7 @@ def test_ids_that_the_registry_has_no_path_for_do_not_exist(registry: FakeRegist
     assert asking.schema_by_guid("01234567-89ab-cdef-0123-456789abcdef") is None
     assert asking.schema_by_guid("01234567-89ab-cdef-0123-456789abcdef") is None
     assert len(registry.requests) == 2
+    assert client(GONE, registry.url).schema_by_guid("x") is None, "whoever else does not answer"
     with pytest.raises(Unavailable, match="is its path part of the URL"):
         client(registry.url + "/elsewhere").schema_by_guid("x")
 

@@ -150,11 +150,31 @@ def test_a_name_with_another_number_is_another_field(registry: FakeRegistry) -> 
     protobuf(lab, registry, proto("message M { int32 a = 1; }"), {"a": 1})
     protobuf(lab, registry, proto("message M { int32 a = 7; }"), {"a": 2})
     (reason,) = lab.run().stopped.values()
-    assert "column 'a' is field number 1, the data's 'a' is 7" in reason
+    assert "column 'a' is field x.M#1, the data's 'a' is x.M#7" in reason
     assert lab.values("a") == [1]
     lab.keys["errors.tolerance"] = "all"
     assert lab.run().stopped == {}
     assert [row["offset"] for row in lab.dead_letters()] == [1]
+
+
+def test_messages_of_one_topic_have_numbers_of_their_own(registry: FakeRegistry) -> None:
+    lab = lab_of(registry)
+    text = proto("message M { int32 a = 1; int32 c = 2; } message O { int32 b = 1; int32 a = 2; }")
+    schema_id = registry.register("p", text, kind="PROTOBUF")
+    for path, name, value in ((b"\0", "x.M", {"a": 1, "c": 2}), (b"\2\2", "x.O", {"b": 3, "a": 4})) * 2:
+        body = proto_class(text, name)(**value).SerializeToString()
+        lab.cluster.produce(lab.topic, prefixed(schema_id, path + body))
+        assert lab.run().stopped == {}
+    assert sorted(lab.values("a", "b", "c"), key=str) == [
+        (1, None, 2),
+        (1, None, 2),
+        (4, 3, None),
+        (4, 3, None),
+    ]
+    newer = proto("message M { int32 z = 1; int32 c = 2; } message O { int32 b = 1; int32 a = 2; }")
+    protobuf(lab, registry, newer, {"z": 5, "c": 6})
+    assert lab.run().stopped == {}
+    assert max(lab.values("z", "b", "c"), key=str) == (5, None, 6)
 
 
 def test_a_freed_name_may_be_given_to_a_new_field(registry: FakeRegistry) -> None:
@@ -210,7 +230,7 @@ def test_two_workers_change_the_schema_at_once(registry: FakeRegistry) -> None:
 
 
 def test_memory_survives_nonsense() -> None:
-    memory = {1: Known(3, 7, ("a", "b")), 2: Known(), 5: Known(None, 0, ("x",))}
+    memory = {1: Known(("M#3",), 7, ("a", "b")), 2: Known(), 5: Known((), 0, ("x",))}
     assert read_memory({PROPERTY: write_memory(memory)}) == {1: memory[1], 5: memory[5]}
     for text in ("", "{", "[]", '{"x": 1}', '{"1": 5}', '{"1": {"was": 5}}'):
         assert read_memory({PROPERTY: text}) == {}
