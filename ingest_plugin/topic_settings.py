@@ -188,6 +188,10 @@ class TopicSettings(Section):
             value = [] if value == [""] else value
         if not isinstance(value, list | tuple) or not all(isinstance(name, str) and name for name in value):
             raise ConfigError(f"id.columns must be a list of column names, got {value!r}")
+        if "_from_debezium_key_" in value:
+            raise ConfigError(
+                "id.columns = [_from_debezium_key_] is not offered: name the columns of the connector's key"
+            )
         folded = [name.lower() for name in value]
         for name in value:
             if folded.count(name.lower()) > 1:

@@ -391,6 +391,7 @@ def test_delete_files_are_equality_deletes_of_the_key() -> None:
         ({"id.columns": "[a, A]"}, "twice"),
         ({"id.columns": 5}, "list of column names"),
         ({"id.columns": "[a,,b]"}, "list of column names"),
+        ({"id.columns": "[_from_debezium_key_]"}, "name the columns of the connector's key"),
         ({"id.columns": "a", "cdc.field": "a..b"}, "cdc.field must be"),
         ({"id.columns": "a", "convert.value.type": "raw"}, "can only be [_kafka_key]"),
         ({"id.columns": "_kafka_metadata"}, "cannot be part of id.columns"),
