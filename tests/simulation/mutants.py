@@ -33,9 +33,11 @@ Patch = pytest.MonkeyPatch
 def compaction_takes_a_new_sequence_number(patch: Patch) -> None:
     """Deletes that came while it read do not reach its outputs any more (C2)."""
     honest = SnapshotProducer.write_added
-    patch.setattr(
-        SnapshotProducer, "write_added", lambda self, files: honest(self, [(file, None) for file, _ in files])
-    )
+
+    def write_added(self: Any, files: Any, *content: Any) -> Any:
+        return honest(self, [(file, None) for file, _ in files], *content)
+
+    patch.setattr(SnapshotProducer, "write_added", write_added)
 
 
 def compaction_does_not_look_again(patch: Patch) -> None:
