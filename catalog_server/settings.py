@@ -16,8 +16,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import BaseModel, Field, SecretStr, TypeAdapter, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from catalog_server.limits import Group, LimitSettings, ReportSettings, StorageSettings
-from maintenance.executors.kinds import ExecutorKind
+from catalog_server.limits import Group, LimitSettings, MaintenanceSettings, ReportSettings, StorageSettings
 
 ENV_PREFIX = "FRAZIL_"
 NESTED = "__"
@@ -130,62 +129,6 @@ class S3TablesSettings(Group):
         "000000000000",
         pattern="^[0-9]{12}$",
         description="The account in the ARNs of buckets and tables, and the owner of everything.",
-    )
-
-
-class MaintenanceSettings(Group):
-    """Built-in maintenance of the tables."""
-
-    enabled: bool = Field(True, description="Whether `serve` runs a maintenance worker beside the API.")
-    allow_unsafe: bool = Field(
-        False,
-        description="Allow policies below the safety floors (ages in seconds); for demonstrations and tests.",
-    )
-    tick_seconds: float = Field(30.0, gt=0, description="How often the scheduler looks for due jobs.")
-    poll_seconds: float = Field(1.0, gt=0, description="How often an idle worker looks for a job.")
-    lease_seconds: float = Field(
-        60.0, gt=0, description="How long a job belongs to a worker that sends no heartbeat."
-    )
-    max_attempts: int = Field(5, ge=1, description="How often a failing job is tried.")
-    concurrency: int = Field(1, ge=1, le=64, description="Jobs that one worker runs at the same time.")
-    executor: ExecutorKind = Field(
-        ExecutorKind.PROCESS,
-        description="What rewrites groups of files: `process` (processes beside the worker), `ray` (a Ray cluster; "
-        "extra `ray`) or `inline` (the worker itself, one group after the other, without a cap on memory).",
-    )
-    group_processes: int = Field(
-        0,
-        ge=0,
-        le=1024,
-        description="Groups that one worker has rewritten side by side, for all its jobs; 0 is one for each core.",
-    )
-    group_memory_mb: int = Field(
-        1024,
-        ge=256,
-        description="The most memory that the process which rewrites a group may take; a group that takes more fails.",
-    )
-    ray_address: str = Field(
-        "",
-        description="Where the Ray cluster is, as `ray.init` takes it; empty starts one on the worker's machine.",
-    )
-    total_concurrency: int = Field(
-        0, ge=0, description="Jobs that all workers together run at the same time; 0 is no limit."
-    )
-    bucket_concurrency: int = Field(
-        0,
-        ge=0,
-        description="Jobs that run at the same time on the tables of one bucket; 0 is no limit.",
-    )
-    history_days: int = Field(
-        30,
-        ge=1,
-        le=36_500,
-        description="How long jobs that ended are kept; the last of each kind and table stays longer.",
-    )
-    plan_wait_seconds: float = Field(
-        20.0,
-        gt=0,
-        description="How long a request for a maintenance plan waits for the plan before it answers 202.",
     )
 
 

@@ -38,8 +38,6 @@ def elsewhere(request: pytest.FixtureRequest) -> Iterator[Executor]:
 
 
 def _made(kind: ExecutorKind) -> Iterator[Executor]:
-    if kind is ExecutorKind.RAY:
-        pytest.importorskip("ray")
     made = executor_of(kind, side_by_side=2, memory_mb=MEMORY >> 20, ray_address="")
     yield made
     made.close()
@@ -147,13 +145,18 @@ def test_a_process_that_dies_takes_its_one_piece_along(
     assert [found[name].error for name in "abc"] == [None] * 3
 
 
-@pytest.mark.parametrize("deed", ["eat", "gorge"])
-def test_too_much_memory_ends_the_piece(
-    elsewhere: Executor, reach: Reach, tmp_path: Path, deed: str, request: pytest.FixtureRequest
-) -> None:
-    if deed == "gorge" and "ray" in request.node.callspec.id:
-        pytest.skip("Ray's own monitor ends what takes too much memory of the machine amid a step")
-    found = done(elsewhere, reach, Act(deed, tmp_path, "greedy"), Act("copy", tmp_path, "modest"))
+def test_too_much_memory_ends_the_piece(elsewhere: Executor, reach: Reach, tmp_path: Path) -> None:
+    refused_for_memory(elsewhere, reach, tmp_path, "eat")
+
+
+def test_too_much_memory_amid_a_step_ends_the_process(reach: Reach, tmp_path: Path) -> None:
+    """On Ray its own monitor does that, by the memory of the machine."""
+    for pool in _made(ExecutorKind.PROCESS):
+        refused_for_memory(pool, reach, tmp_path, "gorge")
+
+
+def refused_for_memory(executor: Executor, reach: Reach, folder: Path, deed: str) -> None:
+    found = done(executor, reach, Act(deed, folder, "greedy"), Act("copy", folder, "modest"))
     assert isinstance(found["greedy"].error, MemoryExceeded)
     assert "more than 300 MB of memory" in found["greedy"].error.message
     assert "maintenance.group_memory_mb" in found["greedy"].error.message
