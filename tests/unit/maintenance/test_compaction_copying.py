@@ -13,7 +13,7 @@ from maintenance.compaction.job import run
 from maintenance.compaction.plan_types import CompactionPlan
 from maintenance.ports import JobKind, JobSettings
 from maintenance.report import Outcome
-from table_format.errors import Invalid, Unavailable
+from table_format.errors import Invalid, Unavailable, Unsupported
 from table_format.io.faults import Counting, Failing, Rule
 from table_format.io.memory import MemoryObjectStore
 from table_format.manifest.entries import DataFile
@@ -366,6 +366,16 @@ def test_a_store_that_goes_away_leaves_nothing(after):
     assert len(lake.tasks()) == 4
     assert objects(lake) == set()
     assert compact(lake).figures["groupsCopied"] == 1
+
+
+def test_a_store_that_can_not_copy_has_the_rows_rewritten():
+    cannot = Rule(methods=frozenset({"compose"}), error=lambda: Unsupported("the store can not copy parts"))
+    lake = lake_of(Failing(MemoryObjectStore(ManualClock()), [cannot]))
+    fill(lake)
+    rows = lake.rows()
+    assert the_reason(compact(lake)) == "the store can not copy parts"
+    assert lake.rows() == rows
+    assert len(objects(lake)) == 1
 
 
 def test_a_cancelled_job_stops_between_two_pieces_and_leaves_nothing():
