@@ -238,6 +238,7 @@ def rewrite(folder: Path) -> JsonObject:
     place = Place(
         store=LocalObjectStore(),
         metadata=TableMetadata.parse(made.metadata),
+        ids=SystemIds(),
         name_prefix="out-",
         numbers=count(),
         opened=set(),
