@@ -271,7 +271,8 @@ def measure(case: str, folder: Path, scale: float) -> JsonObject:
         ).stdout
 
     run("--make")
-    found: JsonObject = json.loads(run("--rewrite"))
+    # Whatever is logged goes before.
+    found: JsonObject = json.loads(run("--rewrite").splitlines()[-1])
     return found
 
 
@@ -288,7 +289,7 @@ def main() -> None:
         (options.make / "made.pickle").write_bytes(pickle.dumps(made))
         return
     if options.rewrite:
-        sys.stdout.write(json.dumps(rewrite(options.rewrite)))
+        sys.stdout.write("\n" + json.dumps(rewrite(options.rewrite)))
         return
     grid = Table("group", "peak MB", "of it before", "seconds", "rows out", "rows deleted", "MB written")
     for case in [options.case] if options.case else CASES:
