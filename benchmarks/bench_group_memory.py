@@ -130,6 +130,7 @@ class Maker:
             below_bytes=32 * MB,
             target_bytes=64 * MB,
             reason="benchmark",
+            rewritten_because="rows are decoded here",
             inputs=inputs,
             **more,
         )

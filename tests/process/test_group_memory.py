@@ -21,4 +21,5 @@ MOST = 512 * MB
 def test_group_memory_is_bounded(tmp_path: Path, case: str, scale: float) -> None:
     found = measure(case, tmp_path, scale)
     assert found["rows"] > 0
+    assert (found["deleted"] > 0) == (case == "equality-keys")
     assert found["peak"] < MOST
