@@ -25,12 +25,14 @@ from table_format.parquet.footer import CODECS, COLUMN_CODEC, Footer, read_foote
 from table_format.parquet.merge import Source, merge
 from table_format.parquet.page_index import read_page_indexes
 from table_format.parquet.physical import check_physical, tree
+from table_format.scan.plan import FileTask
 from table_format.write.copied import copied_data_file
 
 _log = structlog.get_logger(__name__)
 
 MOST_ROW_GROUPS: Final = 32
 """Of one output, in the mean of its bytes: copying never makes row groups larger, and readers pay for each."""
+DELETES: Final = "deletes are applied"
 _CODEC_PROPERTY: Final = "write.parquet.compression-codec"
 _CODEC_NAMES: Final = {"lz4_raw": "lz4", "none": "uncompressed"}
 
@@ -46,7 +48,7 @@ def why_rewritten(
     if group.strategy is not Strategy.BINPACK:
         return "rows are sorted"
     if any(file.delete_files for file in group.inputs):
-        return "deletes are applied"
+        return DELETES
     if group.size < len(group.inputs) * _least_row_group(group, settings):
         return "small row groups"
     return None
@@ -78,7 +80,7 @@ class Copying:
     go_on: Callable[[], None]
     """Asked now and then; what it raises ends the work."""
 
-    def attempt(self, group: PlannedGroup, inputs: Sequence[DataFile]) -> Copied | str:
+    def attempt(self, group: PlannedGroup, tasks: Sequence[FileTask]) -> Copied | str:
         """The output, checked; or why the group is to be rewritten instead.
 
         Raises:
@@ -87,8 +89,11 @@ class Copying:
         """
         if group.rewritten_because is not None:
             return group.rewritten_because
+        if any(task.deletes for task in tasks):
+            # The plan says so already; a copy of deleted rows would bring them back, so nobody is taken at his word.
+            return DELETES
         try:
-            return self._copied(group, inputs)
+            return self._copied(group, [task.entry.data_file for task in tasks])
         except (Invalid, Unsupported, Internal) as doubt:
             _log.info("maintenance.group_not_copied", first=group.inputs[0].path, reason=doubt.message)
             return doubt.message

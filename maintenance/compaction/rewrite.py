@@ -87,7 +87,7 @@ def execute(group: PlannedGroup, tasks: Mapping[str, FileTask], place: Place) ->
         Stopped: the job is to end; what was written may go.
     """
     inputs = tuple(tasks[file.path] for file in group.inputs)
-    copied = _copying(group, place).attempt(group, [task.entry.data_file for task in inputs])
+    copied = _copying(group, place).attempt(group, inputs)
     if isinstance(copied, Copied):
         return Rewritten(group=group, inputs=inputs, outputs=(copied.file,))
     options = FileOptions.of(written_schema(place.metadata), place.metadata.properties)

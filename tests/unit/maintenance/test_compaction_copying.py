@@ -258,6 +258,25 @@ def test_deletes_are_applied_by_rewriting():
     assert report.figures["rowsDeleted"] == 1
 
 
+def test_files_with_deletes_are_not_copied_whatever_the_plan_says():
+    lake = lake_of()
+    fill(lake)
+    path = lake.tasks()[0].entry.data_file.file_path
+    lake.row_delta([], [lake.position_file([(path, 0)])])
+    tasks = {task.entry.data_file.file_path: task for task in lake.tasks()}
+    (group,) = CompactionPlan.from_json(compact(lake).plan).groups
+    copier = copying.Copying(
+        store=Failing(lake.store, [Rule(times=None)]),  # whoever touches a file here fails
+        metadata=lake.metadata,
+        ids=lake.ids,
+        settings=JobSettings(min_copied_row_group_bytes=1),
+        next_path=lambda: lake.path("copy"),
+        go_on=lambda: None,
+    )
+    inputs = [tasks[file.path] for file in group.inputs]
+    assert copier.attempt(replace(group, rewritten_because=None), inputs) == copying.DELETES
+
+
 def test_a_table_that_names_another_codec_gets_it():
     lake = lake_of(**{"write.parquet.compression-codec": "zstd"})
     fill(lake, compression="snappy")
