@@ -180,11 +180,10 @@ class Platform:
             commits=self.commits,
         )
 
-    def job_context(self, job: Job, owner: str) -> DatabaseJobContext:
+    def job_context(self, job: Job) -> DatabaseJobContext:
         """The surroundings of a claimed job; to be called on the event loop, used off it."""
         return DatabaseJobContext(
             job=job,
-            owner=owner,
             catalog=self.catalog(job.bucket),
             clock=self.clock,
             ids=self.ids,
@@ -295,7 +294,7 @@ def build(
         commits=commits,
         turns=turns,
         policies=policies,
-        jobs=JobService(database, clock, policies, _job_limits(settings)),
+        jobs=JobService(database, (clock, ids), policies, _job_limits(settings)),
         noncurrent=NoncurrentService(database, clock, policies),
         job_figures=JobFigures(database, clock),
         backlogs=BacklogService(database, documents, policies, clock),

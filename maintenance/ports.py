@@ -71,6 +71,8 @@ class Job:
     """Counts this attempt: 1 on the first."""
     max_attempts: int
     lease_until_ms: int
+    lease_token: str
+    """Which claim this is; no other has the same. Empty on a job that was not claimed."""
     plan: JsonObject | None = None
     """What an earlier, interrupted attempt saved."""
 
@@ -84,27 +86,30 @@ LEASE_LOST: Final = "the lease was lost, another worker takes over"
 
 
 class JobQueue(Protocol):
-    """Jobs with leases; a call that names an owner answers False when the lease is that owner's no more."""
+    """Jobs with leases. A call that names a claim's token answers False when the job is that claim's no more.
+
+    The worker's name is for people: two processes may have the same, and one may claim a job that it lost before.
+    """
 
     async def claim(
-        self, owner: str, kinds: Collection[JobKind], lease_ms: int, *, dry_only: bool = False
+        self, worker: str, kinds: Collection[JobKind], lease_ms: int, *, dry_only: bool = False
     ) -> Job | None:
         """Take the next job that is due (with `dry_only` the next dry run), or None."""
         ...
 
-    async def heartbeat(self, job_id: int, owner: str, lease_ms: int) -> bool:
+    async def heartbeat(self, job_id: int, token: str, lease_ms: int) -> bool:
         """Prolong the lease."""
         ...
 
-    async def finish(self, job_id: int, owner: str, report: JsonObject, plan: JsonObject | None) -> bool:
+    async def finish(self, job_id: int, token: str, report: JsonObject, plan: JsonObject | None) -> bool:
         """Record the end of a run; a plan of None keeps the one that was saved."""
         ...
 
-    async def fail(self, job_id: int, owner: str, error: str, retry_at_ms: int | None) -> bool:
+    async def fail(self, job_id: int, token: str, error: str, retry_at_ms: int | None) -> bool:
         """Record a failure: queued again for `retry_at_ms`, or failed for good when that is None."""
         ...
 
-    async def hand_back(self, job_id: int, owner: str) -> bool:
+    async def hand_back(self, job_id: int, token: str) -> bool:
         """Queue a job again that did not fail, but whose worker stops: the attempt does not count."""
         ...
 
@@ -113,12 +118,12 @@ class JobQueue(Protocol):
         ...
 
     async def end_cancelled(
-        self, job_id: int, owner: str, report: JsonObject, plan: JsonObject | None
+        self, job_id: int, token: str, report: JsonObject, plan: JsonObject | None
     ) -> bool:
         """Record that a job ended because it was asked to; a plan of None keeps the one that was saved."""
         ...
 
-    async def save_plan(self, job_id: int, owner: str, plan: JsonObject) -> bool:
+    async def save_plan(self, job_id: int, token: str, plan: JsonObject) -> bool:
         """Store what a later attempt must know, durably, before this returns."""
         ...
 

@@ -48,6 +48,7 @@ class WorkerSettings:
     """How one worker process behaves."""
 
     owner: str
+    """The worker's name, for people."""
     kinds: Collection[JobKind] = tuple(JobKind)
     concurrency: int = 1
     lease_ms: int = 60_000
@@ -57,8 +58,8 @@ class WorkerSettings:
     drain_seconds: float = 20.0
 
 
-ContextFactory = Callable[[Job, str], JobContext]
-"""Gives the surroundings of a claimed job for its owner."""
+ContextFactory = Callable[[Job], JobContext]
+"""Gives the surroundings of a claimed job."""
 
 
 class Worker:
@@ -118,7 +119,7 @@ class Worker:
 
     async def _attempt(self, job: Job, stop: anyio.Event, limiter: anyio.CapacityLimiter) -> None:
         """One run: the job in a thread, the heartbeat beside it; the job's end ends the heartbeat."""
-        context = LeasedContext(self._context_factory(job, self._settings.owner))
+        context = LeasedContext(self._context_factory(job))
         async with anyio.create_task_group() as beside:
             beside.start_soon(self._keep_lease, job, context)
             beside.start_soon(self._watch_for_cancel, job, context)
@@ -142,15 +143,15 @@ class Worker:
     async def _cut_short(self, job: Job, why: Stop, report: Report | None, failure: Exception | None) -> None:
         """Whatever the job reports, it was told to end before it was done. Refused if the job is not ours."""
         _log.info("maintenance.job_cut_short", why=why.value)
-        owner = self._settings.owner
+        token = job.lease_token
         if why is Stop.CANCELLED:
             told = _cancelled(report, failure)
-            await self._queue.end_cancelled(job.id, owner, told, None if report is None else report.plan)
+            await self._queue.end_cancelled(job.id, token, told, None if report is None else report.plan)
         elif why is Stop.DRAINED:
-            await self._queue.hand_back(job.id, owner)
+            await self._queue.hand_back(job.id, token)
         else:
             told_lost = "the worker lost the lease before the job was done"
-            await self._queue.fail(job.id, owner, told_lost, self._clock.now_ms())
+            await self._queue.fail(job.id, token, told_lost, self._clock.now_ms())
 
     async def _keep_lease(self, job: Job, context: LeasedContext) -> None:
         """Prolong the lease; give it up when the queue says so, or stays away for as long as the lease is."""
@@ -160,7 +161,7 @@ class Worker:
             await anyio.sleep(lease_s / 4)
             asked = self._clock.monotonic()
             try:
-                held = await self._queue.heartbeat(job.id, self._settings.owner, self._settings.lease_ms)
+                held = await self._queue.heartbeat(job.id, job.lease_token, self._settings.lease_ms)
             except Exception as error:  # noqa: BLE001 - a loop top: one unanswered heartbeat is not yet a lost lease
                 _log.warning("maintenance.heartbeat_failed", error=str(error))
                 held = asked - confirmed < lease_s * 3 / 4
@@ -194,7 +195,7 @@ class Worker:
 
     async def _finish(self, job: Job, report: Report) -> None:
         _log.info("maintenance.job_finished", outcome=str(report.outcome), reason=report.reason)
-        held = await self._queue.finish(job.id, self._settings.owner, report.to_json(), report.plan)
+        held = await self._queue.finish(job.id, job.lease_token, report.to_json(), report.plan)
         if not held or report.again_after_ms is None or job.dry_run:
             return
         if not await self._queue.cancel_requested(job.id):  # else whoever asked would meet it again at once
@@ -217,7 +218,7 @@ class Worker:
         retry_at = None if permanent or job.attempts >= job.max_attempts else self._retry_at(job.attempts)
         _log.warning("maintenance.job_failed", error=str(error), retry_at=retry_at, exc_info=error)
         told = error.message if isinstance(error, TableFormatError) else f"{type(error).__name__}: {error}"
-        await self._queue.fail(job.id, self._settings.owner, told, retry_at)
+        await self._queue.fail(job.id, job.lease_token, told, retry_at)
 
     def _retry_at(self, attempts: int) -> int:
         wait = min(self._settings.first_retry_ms * 2 ** (attempts - 1), self._settings.longest_retry_ms)

@@ -67,7 +67,6 @@ class DatabaseJobContext:
     """`JobContext` on the services of this process."""
 
     job: Job
-    owner: str
     catalog: InProcessCatalog
     clock: Clock
     ids: Ids
@@ -138,7 +137,7 @@ class DatabaseJobContext:
     def still_leased(self) -> bool:
         """Whether the job may go on by the database; False when that cannot be told."""
         try:
-            return self.database.read_now(jobs.leased, self.job.id, self.owner, self.clock.now_ms())
+            return self.database.read_now(jobs.leased, self.job.id, self.job.lease_token, self.clock.now_ms())
         except Unavailable:
             return False
 
@@ -162,7 +161,7 @@ class DatabaseJobContext:
             CommitFailed: the lease was lost, so nothing was stored.
             CommitStateUnknown: it may or may not be stored.
         """
-        if not self.database.write_now(jobs.save_plan, self.job.id, self.owner, plan):
+        if not self.database.write_now(jobs.save_plan, self.job.id, self.job.lease_token, plan):
             raise CommitFailed(f"job {self.job.id} belongs to another worker now: nothing was stored")
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:

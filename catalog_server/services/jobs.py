@@ -20,14 +20,14 @@ from catalog_server.store import jobs as rows
 from catalog_server.store.engine import Database
 from catalog_server.store.job_listing import JobQuery
 from catalog_server.store.job_rows import ENDED, OPEN, PLAN
-from catalog_server.store.jobs import ClaimRules, JobBirth, JobRow, JobState
+from catalog_server.store.jobs import Claimant, ClaimRules, JobBirth, JobRow, JobState
 from catalog_server.store.keys import key_of
 from catalog_server.store.tables import TableRow
 from catalog_server.store.units import row_locks
 from maintenance.policies import PolicyType
 from maintenance.ports import Job, JobKind, NewJob
 from maintenance.schedule import NextRun
-from table_format.clock import Clock
+from table_format.clock import Clock, Ids
 from table_format.errors import Invalid, NoSuchJob
 from table_format.ident import Namespace, TableIdent
 from table_format.jsontypes import JsonObject
@@ -76,9 +76,11 @@ class JobFilter:
 class JobService:
     """Use-cases on jobs, and the queue that workers use."""
 
-    def __init__(self, database: Database, clock: Clock, policies: PolicyService, limits: JobLimits) -> None:
+    def __init__(
+        self, database: Database, time: tuple[Clock, Ids], policies: PolicyService, limits: JobLimits
+    ) -> None:
         self._database = database
-        self._clock = clock
+        self._clock, self._ids = time
         self._policies = policies
         self._limits = limits
         self._history_looked_at_ms: int | None = None
@@ -224,7 +226,7 @@ class JobService:
         return await paging.paged(page, "jobs", fetch, lambda row: (str(row.id),))
 
     async def claim(
-        self, owner: str, kinds: Collection[JobKind], lease_ms: int, *, dry_only: bool = False
+        self, worker: str, kinds: Collection[JobKind], lease_ms: int, *, dry_only: bool = False
     ) -> Job | None:
         """Take the next job that is due (with `dry_only` the next dry run), or None."""
         now_ms = self._clock.now_ms()
@@ -236,41 +238,42 @@ class JobService:
             of_kinds={} if dry_only else await self._database.read(policies.most_at_once),
         )
         unit = _claim_alone if rules.limited and not dry_only else _claim
-        return await self._database.write(unit, owner, wanted, now_ms + lease_ms, now_ms, rules)
+        claimant = Claimant(worker=worker, token=self._ids.uuid(), lease_until_ms=now_ms + lease_ms)
+        return await self._database.write(unit, claimant, wanted, now_ms, rules)
 
-    async def heartbeat(self, job_id: int, owner: str, lease_ms: int) -> bool:
+    async def heartbeat(self, job_id: int, token: str, lease_ms: int) -> bool:
         """Prolong the lease."""
-        return await self._database.write(rows.heartbeat, job_id, owner, self._clock.now_ms() + lease_ms)
+        return await self._database.write(rows.heartbeat, job_id, token, self._clock.now_ms() + lease_ms)
 
-    async def finish(self, job_id: int, owner: str, report: JsonObject, plan: JsonObject | None) -> bool:
+    async def finish(self, job_id: int, token: str, report: JsonObject, plan: JsonObject | None) -> bool:
         """Record the end of a run; a plan of None keeps the one that was saved."""
-        return await self._database.write(_finish, job_id, owner, (report, plan), self._clock.now_ms())
+        return await self._database.write(_finish, job_id, token, (report, plan), self._clock.now_ms())
 
-    async def fail(self, job_id: int, owner: str, error: str, retry_at_ms: int | None) -> bool:
+    async def fail(self, job_id: int, token: str, error: str, retry_at_ms: int | None) -> bool:
         """Record a failure: queued again for `retry_at_ms`, or failed for good when that is None."""
         return await self._database.write(
-            rows.fail, job_id, owner, (error, retry_at_ms), self._clock.now_ms()
+            rows.fail, job_id, token, (error, retry_at_ms), self._clock.now_ms()
         )
 
-    async def hand_back(self, job_id: int, owner: str) -> bool:
+    async def hand_back(self, job_id: int, token: str) -> bool:
         """Queue a job again that did not fail, but whose worker stops: the attempt does not count."""
-        return await self._database.write(rows.hand_back, job_id, owner, self._clock.now_ms())
+        return await self._database.write(rows.hand_back, job_id, token, self._clock.now_ms())
 
     async def cancel_requested(self, job_id: int) -> bool:
         """Whether somebody asked the job to end."""
         return await self._database.read(rows.cancel_requested, job_id)
 
     async def end_cancelled(
-        self, job_id: int, owner: str, report: JsonObject, plan: JsonObject | None
+        self, job_id: int, token: str, report: JsonObject, plan: JsonObject | None
     ) -> bool:
         """Record that a job ended because it was asked to; a plan of None keeps the one that was saved."""
         return await self._database.write(
-            rows.end_cancelled, job_id, owner, (report, plan), self._clock.now_ms()
+            rows.end_cancelled, job_id, token, (report, plan), self._clock.now_ms()
         )
 
-    async def save_plan(self, job_id: int, owner: str, plan: JsonObject) -> bool:
+    async def save_plan(self, job_id: int, token: str, plan: JsonObject) -> bool:
         """Store what a later attempt must know, durably, before this returns."""
-        return await self._database.write(rows.save_plan, job_id, owner, plan)
+        return await self._database.write(rows.save_plan, job_id, token, plan)
 
     async def requeue_stalled(self, now_ms: int) -> int:
         """Give back jobs whose lease ran out; how many."""
@@ -349,14 +352,13 @@ def _forget(connection: Connection, ids: Sequence[int], plans_since_ms: int) -> 
 
 def _claim_alone(
     connection: Connection,
-    owner: str,
+    claimant: Claimant,
     kinds: Sequence[str],
-    lease_until_ms: int,
     now_ms: int,
     rules: ClaimRules,
 ) -> Job | None:
     """`_claim` with the database to itself: two that count beside each other would both find room."""
-    row = rows.claim(connection, owner, kinds, lease_until_ms, now_ms, rules)
+    row = rows.claim(connection, claimant, kinds, now_ms, rules)
     if row is None:
         return None
     if row.kind == JobKind.PURGE:
@@ -370,11 +372,11 @@ def _claim_alone(
 def _finish(
     connection: Connection,
     job_id: int,
-    owner: str,
+    token: str,
     result: tuple[JsonObject, JsonObject | None],
     now_ms: int,
 ) -> bool:
-    held = rows.finish(connection, job_id, owner, result, now_ms)
+    held = rows.finish(connection, job_id, token, result, now_ms)
     if held:
         dropped.purged(connection, job_id)
     return held
@@ -383,13 +385,12 @@ def _finish(
 @row_locks
 def _claim(
     connection: Connection,
-    owner: str,
+    claimant: Claimant,
     kinds: Sequence[str],
-    lease_until_ms: int,
     now_ms: int,
     rules: ClaimRules,
 ) -> Job | None:
-    return _claim_alone(connection, owner, kinds, lease_until_ms, now_ms, rules)
+    return _claim_alone(connection, claimant, kinds, now_ms, rules)
 
 
 def _job(row: JobRow) -> Job:
@@ -408,5 +409,6 @@ def _job(row: JobRow) -> Job:
         attempts=row.attempts,
         max_attempts=row.max_attempts,
         lease_until_ms=row.lease_until_ms or 0,
+        lease_token=row.lease_token or "",
         plan=row.plan,
     )

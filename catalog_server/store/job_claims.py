@@ -57,12 +57,22 @@ class ClaimRules:
 ANYTHING: Final = ClaimRules()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimant:
+    """Who claims, and by which lease."""
+
+    worker: str
+    """For people; need not be the only one of that name."""
+    token: str
+    """The claim's own, never used before."""
+    lease_until_ms: int
+
+
 @row_locks
 def claim(
     connection: Connection,
-    owner: str,
+    claimant: Claimant,
     kinds: Collection[str],
-    lease_until_ms: int,
     now_ms: int,
     rules: ClaimRules = ANYTHING,
 ) -> JobRow | None:
@@ -82,8 +92,9 @@ def claim(
         .where(jobs.c.id == job_id)
         .values(
             state=JobState.RUNNING,
-            lease_owner=owner,
-            lease_until_ms=lease_until_ms,
+            lease_owner=claimant.worker,
+            lease_token=claimant.token,
+            lease_until_ms=claimant.lease_until_ms,
             attempts=jobs.c.attempts + 1,
             started_at_ms=now_ms,
             error=None,

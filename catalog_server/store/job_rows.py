@@ -50,6 +50,9 @@ class JobRow:
     max_attempts: int
     run_after_ms: int
     lease_owner: str | None
+    """The worker's name, for people."""
+    lease_token: str | None
+    """Which claim holds it; the only thing that a lease is known by."""
     lease_until_ms: int | None
     plan: JsonObject | None
     report: JsonObject | None
@@ -98,6 +101,7 @@ def job_of(row: Row[Any]) -> JobRow:
         max_attempts=row.max_attempts,
         run_after_ms=row.run_after_ms,
         lease_owner=row.lease_owner,
+        lease_token=row.lease_token,
         lease_until_ms=row.lease_until_ms,
         plan=row.plan,
         report=row.report,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, and_, bindparam, insert, select, update
 
-from catalog_server.store.job_claims import ClaimRules, claim
+from catalog_server.store.job_claims import Claimant, ClaimRules, claim
 from catalog_server.store.job_rows import PLAN, JobRow, JobState, find, job_of, joined, must
 from catalog_server.store.schema import jobs
 from catalog_server.store.units import row_locks
@@ -19,7 +19,7 @@ from maintenance.ports import URGENT_PRIORITY
 from table_format.errors import JobInTheWay, NoSuchJob
 from table_format.jsontypes import JsonObject
 
-__all__ = ["ClaimRules", "JobBirth", "JobRow", "JobState", "claim", "find"]
+__all__ = ["ClaimRules", "Claimant", "JobBirth", "JobRow", "JobState", "claim", "find"]
 
 _FAILURES_KEPT: Final = 20
 
@@ -101,22 +101,22 @@ def urgent(birth: JobBirth, *, dry_run: bool) -> JobBirth:
 
 
 @row_locks
-def heartbeat(connection: Connection, job_id: int, owner: str, lease_until_ms: int) -> bool:
-    """Prolong a lease; False when it is the owner's no more."""
-    return _change(connection, job_id, owner, lease_until_ms=lease_until_ms)
+def heartbeat(connection: Connection, job_id: int, token: str, lease_until_ms: int) -> bool:
+    """Prolong a lease; False when it is that claim's no more."""
+    return _change(connection, job_id, token, lease_until_ms=lease_until_ms)
 
 
 @row_locks
-def save_plan(connection: Connection, job_id: int, owner: str, plan: JsonObject) -> bool:
+def save_plan(connection: Connection, job_id: int, token: str, plan: JsonObject) -> bool:
     """Store what a later attempt must know."""
-    return _change(connection, job_id, owner, plan=plan)
+    return _change(connection, job_id, token, plan=plan)
 
 
 @row_locks
 def finish(
     connection: Connection,
     job_id: int,
-    owner: str,
+    token: str,
     result: tuple[JsonObject, JsonObject | None],
     now_ms: int,
 ) -> bool:
@@ -130,20 +130,20 @@ def finish(
     }
     if plan is not None:
         values["plan"] = plan
-    return _change(connection, job_id, owner, **values)
+    return _change(connection, job_id, token, **values)
 
 
 @row_locks
 def fail(
     connection: Connection,
     job_id: int,
-    owner: str,
+    token: str,
     failure: tuple[str, int | None],
     now_ms: int,
 ) -> bool:
     """Record a failure: (error, when to try again, or None for never). A job that is to end anyway is cancelled."""
     error, retry_at_ms = failure
-    row = _held(connection, job_id, owner)
+    row = _held(connection, job_id, token)
     if row is None:
         return False
     failures = _with_failure(row, error, now_ms)
@@ -158,9 +158,9 @@ def fail(
 
 
 @row_locks
-def hand_back(connection: Connection, job_id: int, owner: str, now_ms: int) -> bool:
+def hand_back(connection: Connection, job_id: int, token: str, now_ms: int) -> bool:
     """Queue a job again that did not fail: its worker stops. The attempt does not count."""
-    row = _held(connection, job_id, owner)
+    row = _held(connection, job_id, token)
     if row is None:
         return False
     if row.cancel_requested_at_ms is not None:
@@ -178,12 +178,12 @@ def hand_back(connection: Connection, job_id: int, owner: str, now_ms: int) -> b
 
 @row_locks
 def end_cancelled(
-    connection: Connection, job_id: int, owner: str, result: tuple[JsonObject, JsonObject | None], now_ms: int
+    connection: Connection, job_id: int, token: str, result: tuple[JsonObject, JsonObject | None], now_ms: int
 ) -> bool:
     """Record that a job ended because it was asked to: (report, plan), where a plan of None keeps the saved one."""
     report, plan = result
     values: dict[str, Any] = {"state": JobState.CANCELLED, "report": report, "finished_at_ms": now_ms}
-    return _change(connection, job_id, owner, **(values if plan is None else {**values, "plan": plan}))
+    return _change(connection, job_id, token, **(values if plan is None else {**values, "plan": plan}))
 
 
 @row_locks
@@ -215,14 +215,14 @@ def requeue_stalled(connection: Connection, now_ms: int) -> int:
     return len(rows)
 
 
-def leased(connection: Connection, job_id: int, owner: str, now_ms: int) -> bool:
-    """Whether the lease is the owner's and has not run out, and nobody asked the job to end."""
+def leased(connection: Connection, job_id: int, token: str, now_ms: int) -> bool:
+    """Whether the lease is that claim's and has not run out, and nobody asked the job to end."""
     return (
         connection.execute(
             select(jobs.c.id).where(
                 jobs.c.id == job_id,
                 jobs.c.state == JobState.RUNNING,
-                jobs.c.lease_owner == owner,
+                jobs.c.lease_token == token,
                 jobs.c.lease_until_ms > now_ms,
                 jobs.c.cancel_requested_at_ms.is_(None),
             )
@@ -281,6 +281,7 @@ def retry(connection: Connection, job_id: int, now_ms: int) -> JobRow:
             error=None,
             report=None,
             lease_owner=None,
+            lease_token=None,
             lease_until_ms=None,
             cancel_requested_at_ms=None,
             started_at_ms=None,
@@ -302,10 +303,10 @@ def _found(connection: Connection, job_id: int) -> JobRow:
     return row
 
 
-def _held(connection: Connection, job_id: int, owner: str) -> JobRow | None:
+def _held(connection: Connection, job_id: int, token: str) -> JobRow | None:
     stored = connection.execute(joined().where(jobs.c.id == job_id).with_for_update(of=jobs)).first()
     row = None if stored is None else job_of(stored)
-    return row if row is not None and row.state is JobState.RUNNING and row.lease_owner == owner else None
+    return row if row is not None and row.state is JobState.RUNNING and row.lease_token == token else None
 
 
 def _with_failure(row: JobRow, error: str, now_ms: int) -> list[JsonObject]:
@@ -337,6 +338,7 @@ def _back_to_queue(
             state=JobState.QUEUED,
             run_after_ms=run_after_ms,
             lease_owner=None,
+            lease_token=None,
             lease_until_ms=None,
             **values,
         )
@@ -350,10 +352,10 @@ def _queued_twin(connection: Connection, table_uuid: str, kind: str, dry_run: bo
     return None if row is None else job_of(row)
 
 
-def _change(connection: Connection, job_id: int, owner: str, **values: Any) -> bool:
+def _change(connection: Connection, job_id: int, token: str, **values: Any) -> bool:
     changed = connection.execute(
         update(jobs)
-        .where(and_(jobs.c.id == job_id, jobs.c.state == JobState.RUNNING, jobs.c.lease_owner == owner))
+        .where(and_(jobs.c.id == job_id, jobs.c.state == JobState.RUNNING, jobs.c.lease_token == token))
         .values(**values)
     )
     return changed.rowcount == 1

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect
 
-REVISION = "0010_held_files"
+REVISION = "0011_lease_tokens"
 
 METADATA = MetaData(
     naming_convention={
@@ -282,6 +282,8 @@ jobs = Table(
     Column("max_attempts", Integer, nullable=False),
     Column("run_after_ms", BigInteger, nullable=False),
     Column("lease_owner", TEXT, nullable=True),
+    # Another at each claim: a name alone may be that of two processes, or of two claims of one.
+    Column("lease_token", TEXT, nullable=True),
     Column("lease_until_ms", BigInteger, nullable=True),
     Column("plan", JsonText, nullable=True),
     Column("report", JsonText, nullable=True),

@@ -101,7 +101,9 @@ def hold_deletions(path: Path, until_ms: int) -> None:
         later = func.max(jobs.c.run_after_ms, until_ms)
         file.execute(purges.where(jobs.c.state == "queued").values(run_after_ms=later))
         # Leased by nobody until then.
-        file.execute(purges.where(jobs.c.state == "running").values(lease_until_ms=until_ms))
+        file.execute(
+            purges.where(jobs.c.state == "running").values(lease_until_ms=until_ms, lease_token=None)
+        )
         kept = func.max(dropped_tables.c.expires_at_ms, until_ms)
         expiring = dropped_tables.c.expires_at_ms.is_not(None)
         file.execute(update(dropped_tables).where(expiring).values(expires_at_ms=kept))

@@ -62,7 +62,7 @@ def test_metrics_tell_of_jobs(tmp_path: Path) -> None:
             assert job is not None
             clock.advance(20)
             figures = {"filesRewritten": 9, "filesWritten": 1, "bytesRead": 900, "bytesWritten": 700}
-            await platform.jobs.finish(job.id, "w", {"outcome": "done", "figures": figures}, None)
+            await platform.jobs.finish(job.id, job.lease_token, {"outcome": "done", "figures": figures}, None)
 
         ended = 'frazil_maintenance_outcomes_total{kind="icebergCompaction",outcome="done"}'
         files = 'frazil_maintenance_files_total{kind="icebergCompaction",part="%s"}'

@@ -155,7 +155,7 @@ def test_a_bucket_with_anything_in_it_refuses_to_go_and_says_what(http: Http, pl
     while claimed.bucket != name:
         claimed = http.portal.call(platform.jobs.claim, "worker", [JobKind.PURGE], 60_000)
     assert "dropped table n.t" in assert_problem(http.delete(path), 409, "conflict")
-    http.portal.call(platform.jobs.finish, claimed.id, "worker", {"outcome": "done"}, None)
+    http.portal.call(platform.jobs.finish, claimed.id, claimed.lease_token, {"outcome": "done"}, None)
     put = http.put(f"{path}/policies/icebergCompaction", json={"settings": {"targetFileSizeMB": 128}})
     assert put.status_code == 200
     assert http.delete(path).status_code == 204
@@ -179,7 +179,7 @@ def test_a_bucket_of_the_same_name_later_is_another_one(http: Http, platform: Pl
     claimed = http.portal.call(platform.jobs.claim, "worker", [JobKind.PURGE], 60_000)
     while claimed.bucket != name:
         claimed = http.portal.call(platform.jobs.claim, "worker", [JobKind.PURGE], 60_000)
-    http.portal.call(platform.jobs.finish, claimed.id, "worker", {"outcome": "done"}, None)
+    http.portal.call(platform.jobs.finish, claimed.id, claimed.lease_token, {"outcome": "done"}, None)
     http.portal.call(platform.namespaces.drop, SYSTEM, name, Namespace(("n",)))
     assert http.delete(path).status_code == 204
 

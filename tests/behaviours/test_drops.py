@@ -385,7 +385,7 @@ async def test_a_purge_that_has_begun_can_not_be_called_off(
         with pytest.raises(CommitFailed, match="its files are being deleted by job"):
             await call()
     # Files may be gone by now, also when the job failed for good: it can only be purged again, or forgotten.
-    await platform.jobs.fail(claimed.id, "worker", "no", None)
+    await platform.jobs.fail(claimed.id, claimed.lease_token, "no", None)
     with pytest.raises(CommitFailed, match="has begun to delete its files"):
         await undrop(platform, gone)
     again = await platform.drops.purge(ANONYMOUS, "default", gone.resource_id)

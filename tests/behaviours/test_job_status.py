@@ -77,6 +77,10 @@ async def claim(platform: Platform) -> int:
     return job.id
 
 
+async def token(platform: Platform, job_id: int) -> str:
+    return (await platform.jobs.get(ANONYMOUS, job_id)).lease_token or ""
+
+
 async def test_maint_D3_a_table_says_why_nothing_was_done_and_when_the_next_run_is(
     platform: Platform, table: TableHandle, clock: ManualClock
 ) -> None:
@@ -88,7 +92,9 @@ async def test_maint_D3_a_table_says_why_nothing_was_done_and_when_the_next_run_
     running = await status(platform)
     assert (running.next.why, running.open and running.open.id) == (Why.RUNNING, job_id)
     clock.advance(9)
-    await platform.jobs.finish(job_id, "w", {"outcome": "nothing", "reason": "all files are large"}, None)
+    await platform.jobs.finish(
+        job_id, await token(platform, job_id), {"outcome": "nothing", "reason": "all files are large"}, None
+    )
     after = await status(platform)
     assert (after.result, after.reason, after.open) == (Result.SUCCESSFUL, "all files are large", None)
     assert after.next.at_ms == clock.now_ms() + HOUR_MS
@@ -101,7 +107,9 @@ async def test_a_failure_is_told_with_its_back_off_and_with_its_end(
 ) -> None:
     job_id = await ask(platform)
     await claim(platform)
-    await platform.jobs.fail(job_id, "w", "the store is away", clock.now_ms() + 5_000)
+    await platform.jobs.fail(
+        job_id, await token(platform, job_id), "the store is away", clock.now_ms() + 5_000
+    )
     waiting = await status(platform)
     assert (waiting.result, waiting.next.why) == (Result.NOT_YET_RUN, Why.BACK_OFF)
     assert waiting.next.at_ms == clock.now_ms() + 5_000
@@ -109,7 +117,7 @@ async def test_a_failure_is_told_with_its_back_off_and_with_its_end(
     assert "the store is away" in waiting.next.reason
     clock.advance(5)
     await claim(platform)
-    await platform.jobs.fail(job_id, "w", "broken", None)
+    await platform.jobs.fail(job_id, await token(platform, job_id), "broken", None)
     ended = await status(platform)
     assert (ended.result, ended.reason, ended.next.why) == (Result.FAILED, "broken", Why.INTERVAL)
     job = await platform.jobs.get(ANONYMOUS, job_id)
@@ -143,7 +151,7 @@ async def test_a_plan_is_waited_for_and_shared(platform: Platform, table: TableH
     while not all(task.done() for task in asked):  # one that asks after the other's run has a run of its own
         job = await platform.jobs.claim("w", list(JobKind), 60_000, dry_only=True)
         if job is not None:
-            await platform.jobs.finish(job.id, "w", {"outcome": "done"}, {"groups": [1]})
+            await platform.jobs.finish(job.id, job.lease_token, {"outcome": "done"}, {"groups": [1]})
         await asyncio.sleep(0.01)
     assert await asyncio.gather(*asked) == [(JobState.DONE, {"groups": [1]})] * 2
     assert (await platform.jobs.list(ANONYMOUS, JobFilter(), None)).items == []
@@ -190,7 +198,7 @@ async def test_as_many_jobs_run_at_once_as_the_settings_say(platform: Platform) 
     claimed = [await platform.jobs.claim(f"w{n}", list(JobKind), 60_000) for n in range(3)]
     assert [job is not None for job in claimed] == [True, True, False]
     assert claimed[0] is not None
-    await platform.jobs.finish(claimed[0].id, "w0", {}, None)
+    await platform.jobs.finish(claimed[0].id, claimed[0].lease_token, {}, None)
     assert await platform.jobs.claim("w", list(JobKind), 60_000) is not None
 
 
@@ -201,7 +209,7 @@ async def test_history_is_forgotten_after_its_time_the_last_of_each_kind_aside(
     for _ in range(3):
         made.append(await ask(platform))
         await claim(platform)
-        await platform.jobs.finish(made[-1], "w", {}, None)
+        await platform.jobs.finish(made[-1], await token(platform, made[-1]), {}, None)
         clock.advance(60)
     assert await platform.jobs.forget_expired() == 0
     clock.advance(31 * DAY_S)
@@ -210,7 +218,7 @@ async def test_history_is_forgotten_after_its_time_the_last_of_each_kind_aside(
     assert [job.id for job in left.items] == made[-1:]
     await ask(platform)
     await claim(platform)
-    await platform.jobs.finish(left.items[0].id + 1, "w", {}, None)
+    await platform.jobs.finish(left.items[0].id + 1, await token(platform, left.items[0].id + 1), {}, None)
     assert await platform.jobs.forget_expired() == 0  # it looks now and then only
     clock.advance(600)
     assert await platform.jobs.forget_expired() == 1
@@ -236,17 +244,19 @@ async def test_maint_E5_a_table_tells_that_compaction_falls_behind_until_it_has_
     assert await behind() == "100 data files wait for compaction, which 10 ask for"
     job_id = await claim(platform)
     assert (await platform.jobs.get(ANONYMOUS, job_id)).priority == MOST_BENEFIT  # 100 files of 9 bytes
-    await platform.jobs.fail(job_id, "w", "the store is away", clock.now_ms() + 1)
+    await platform.jobs.fail(job_id, await token(platform, job_id), "the store is away", clock.now_ms() + 1)
     assert "the last attempt failed: the store is away" in str(await behind())
     clock.advance(1)
     await claim(platform)
     left = {"outcome": "done", "reason": "", "figures": {"remainingGroups": 1}}
-    await platform.jobs.finish(job_id, "w", left, None)
+    await platform.jobs.finish(job_id, await token(platform, job_id), left, None)
     assert await behind() is not None
     clock.advance(1)
     await ask(platform)
     job_id = await claim(platform)
-    await platform.jobs.finish(job_id, "w", {"outcome": "nothing", "reason": "", "figures": {}}, None)
+    await platform.jobs.finish(
+        job_id, await token(platform, job_id), {"outcome": "nothing", "reason": "", "figures": {}}, None
+    )
     assert await behind() is None
     with pytest.raises(NoSuchTable):
         await platform.backlogs.of(ANONYMOUS, "default", TableIdent.of("ns", "no"))

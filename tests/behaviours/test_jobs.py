@@ -1,7 +1,8 @@
 """Jobs: asked for, listed, claimed by workers, due by the clock; and what a running job has around it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -9,12 +10,14 @@ import pytest
 
 from catalog_server.bootstrap import Platform, build
 from catalog_server.services.handles import TableHandle
+from catalog_server.services.job_context import DatabaseJobContext
 from catalog_server.services.jobs import JobFilter, JobState
 from catalog_server.services.paging import PageRequest
 from catalog_server.services.policies import PolicyScope
 from catalog_server.services.principals import ANONYMOUS
 from catalog_server.settings import load
 from catalog_server.store import dropped
+from maintenance.deletion import delete_in_batches
 from maintenance.policies import CompactionPolicy
 from maintenance.ports import Job, JobContext, JobKind, JobQueue, NewJob, PolicySource, Unreferenced
 from maintenance.purge.job import run as run_purge
@@ -97,8 +100,10 @@ async def test_a_requested_job_is_run_and_reported(platform: Platform, table: Ta
     assert await ask(platform) == asked.id
     job = await claim(platform)
     assert (job.id, job.kind, job.ident, job.attempts) == (asked.id, JobKind.COMPACTION, T, 1)
-    assert await platform.jobs.heartbeat(job.id, "w", 60_000)
-    assert await platform.jobs.finish(job.id, "w", {"outcome": "nothing", "reason": "r"}, {"groups": []})
+    assert await platform.jobs.heartbeat(job.id, job.lease_token, 60_000)
+    assert await platform.jobs.finish(
+        job.id, job.lease_token, {"outcome": "nothing", "reason": "r"}, {"groups": []}
+    )
     done = await platform.jobs.get(ANONYMOUS, str(asked.id))
     assert (done.state, done.report, done.plan) == (
         JobState.DONE,
@@ -142,17 +147,80 @@ async def test_a_job_whose_worker_dies_goes_to_another(
 ) -> None:
     await ask(platform)
     job = await claim(platform, "w1")
-    assert await platform.jobs.save_plan(job.id, "w1", {"delete": ["a"]})
+    assert await platform.jobs.save_plan(job.id, job.lease_token, {"delete": ["a"]})
     clock.advance(61)
     assert await platform.jobs.requeue_stalled(clock.now_ms()) == 1
     again = await claim(platform, "w2")
     assert (again.id, again.attempts, again.plan) == (job.id, 2, {"delete": ["a"]})
-    assert not await platform.jobs.finish(job.id, "w1", {}, None)
-    assert not await platform.jobs.save_plan(job.id, "w1", {})
-    assert await platform.jobs.fail(job.id, "w2", "away", clock.now_ms() + 5000)
+    assert not await platform.jobs.finish(job.id, job.lease_token, {}, None)
+    assert not await platform.jobs.save_plan(job.id, job.lease_token, {})
+    assert await platform.jobs.fail(job.id, again.lease_token, "away", clock.now_ms() + 5000)
     assert await platform.jobs.claim("w3", list(JobKind), 1000) is None
     clock.advance(5)
     assert (await claim(platform, "w3")).attempts == 3
+
+
+async def test_a_claim_is_known_by_its_token_whatever_its_worker_is_called(
+    platform: Platform, table: TableHandle, clock: ManualClock
+) -> None:
+    """Two processes with one name, or one that claims again what it lost: the zombie is told so at every door."""
+    await ask(platform)
+    zombie = await claim(platform, "same")
+    stale = platform.job_context(zombie)
+    clock.advance(61)
+    await platform.jobs.requeue_stalled(clock.now_ms())
+    holder = await claim(platform, "same")
+    assert (holder.id, holder.attempts) == (zombie.id, 2)
+    fresh = platform.job_context(holder)
+    assert await off_loop(fresh.still_leased)
+    assert not await off_loop(stale.still_leased)
+    with pytest.raises(CommitFailed, match="belongs to another worker now"):
+        await off_loop(lambda: stale.save_plan({"of": "the zombie"}))
+    jobs, number = platform.jobs, zombie.id
+    for token in (zombie.lease_token, "", "same"):
+        assert not await jobs.heartbeat(number, token, 60_000)
+        assert not await jobs.finish(number, token, {"of": "the zombie"}, None)
+        assert not await jobs.fail(number, token, "of the zombie", None)
+        assert not await jobs.fail(number, token, "of the zombie", clock.now_ms())
+        assert not await jobs.hand_back(number, token)
+        assert not await jobs.end_cancelled(number, token, {"of": "the zombie"}, None)
+    row = await jobs.get(ANONYMOUS, number)
+    assert (row.state, row.lease_owner, row.plan, row.report) == (JobState.RUNNING, "same", None, None)
+    assert await jobs.hand_back(number, holder.lease_token)
+    third = await claim(platform, "same")
+    assert len({zombie.lease_token, holder.lease_token, third.lease_token}) == 3
+    assert not await jobs.finish(number, holder.lease_token, {}, None)
+    assert await jobs.finish(number, third.lease_token, {"outcome": "done"}, None)
+
+
+async def test_a_zombie_deletes_nothing_though_its_job_runs_again_under_its_name(
+    platform: Platform, table: TableHandle, clock: ManualClock
+) -> None:
+    store = platform.stores.store_for(WAREHOUSE)
+    paths = [f"{table.metadata.location}/data/{number}.parquet" for number in range(3)]
+    for path in paths:
+        store.put(path, b"x")
+    await ask(platform)
+    zombie = await claim(platform, "same")
+    one_each = replace(platform.job_context(zombie).settings, delete_batch=1)
+    contexts = [replace(platform.job_context(zombie), settings=one_each)]
+    loop = asyncio.get_running_loop()
+
+    async def taken_over() -> DatabaseJobContext:
+        await platform.jobs.requeue_stalled(clock.now_ms())
+        return platform.job_context(await claim(platform, "same"))
+
+    def check(batch: Sequence[str]) -> Sequence[str]:
+        """Between the first batch and the second it sleeps past its lease, and its job is claimed again."""
+        if paths[1] in batch:
+            clock.advance(61)
+            contexts.append(asyncio.run_coroutine_threadsafe(taken_over(), loop).result())
+        return batch
+
+    done = await off_loop(lambda: delete_in_batches(contexts[0], store, paths, check))
+    assert (done.paths, done.lease_lost, done.left) == (paths[:1], True, 2)
+    assert [store.exists(path) for path in paths] == [False, True, True]
+    assert await off_loop(contexts[1].still_leased)
 
 
 async def test_a_job_follows_its_table_to_another_name(platform: Platform, table: TableHandle) -> None:
@@ -196,7 +264,7 @@ async def test_jobs_fall_due_by_their_policys_interval(
     assert await due() == ["icebergSnapshotManagement"]  # one is queued already
     job = await claim(platform)
     assert await due() == ["icebergSnapshotManagement"]
-    await platform.jobs.finish(job.id, "w", {}, None)
+    await platform.jobs.finish(job.id, job.lease_token, {}, None)
     assert await due() == ["icebergSnapshotManagement"]
     scope = PolicyScope(bucket="default", namespace=Namespace(("ns",)))
     await platform.policies.put(
@@ -240,7 +308,7 @@ async def test_the_surroundings_of_a_running_job(
     await platform.tables.drop(ANONYMOUS, "default", TableIdent.of("ns", "kept"))
     await ask(platform)
     job = await claim(platform)
-    context: JobContext = platform.job_context(job, "w")
+    context: JobContext = platform.job_context(job)
 
     policy = await off_loop(lambda: context.policy(JobKind.COMPACTION))
     assert isinstance(policy, CompactionPolicy)
@@ -287,7 +355,7 @@ async def test_for_a_purge_a_table_registered_again_from_the_same_metadata_is_an
     await platform.tables.purge(ANONYMOUS, "default", T)
     job = await claim(platform)
     assert job.kind is JobKind.PURGE
-    context: JobContext = platform.job_context(job, "w")
+    context: JobContext = platform.job_context(job)
     at = table.metadata.location
     around = await off_loop(lambda: context.purge_surroundings([at]))
     assert (around.wanted, around.others, around.neighbours) == (True, [], [])
@@ -310,14 +378,14 @@ async def test_for_a_purge_a_table_registered_again_from_the_same_metadata_is_an
 
 async def test_for_any_other_job_the_table_itself_is_no_other(platform: Platform, table: TableHandle) -> None:
     await ask(platform)
-    context: JobContext = platform.job_context(await claim(platform), "w")
+    context: JobContext = platform.job_context(await claim(platform))
     assert await off_loop(context.other_table_locations) == []
 
 
 async def test_a_lease_that_can_not_be_checked_is_lost(platform: Platform, table: TableHandle) -> None:
     await ask(platform)
     job = await claim(platform)
-    context = platform.job_context(job, "w")
+    context = platform.job_context(job)
     assert await off_loop(context.still_leased)
     async with away(platform.database):
         assert not await off_loop(context.still_leased)
@@ -358,7 +426,7 @@ async def test_S22_a_job_reads_no_manifest_outside_the_bucket(
     await platform.policies.put(ANONYMOUS, scope, "icebergManifests", document)
     await ask(platform, kind=kind)
     job = await claim(platform)
-    context = platform.job_context(job, "w")
+    context = platform.job_context(job)
     with pytest.raises(Invalid, match=r"secret0\.avro' is not inside the table bucket's location"):
         await off_loop(lambda: RUNNERS[job.kind](context, job))
     assert all(store.exists(secret) for secret in secrets)

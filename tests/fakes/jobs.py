@@ -32,7 +32,7 @@ class Row:
     state: str = "queued"
     run_after_ms: int = 0
     attempts: int = 0
-    owner: str | None = None
+    token: str | None = None
     lease_until_ms: int = 0
     plan: JsonObject | None = None
     report: JsonObject | None = None
@@ -45,49 +45,52 @@ class FakeQueue:
 
     def __init__(self, clock: Clock) -> None:
         self.rows: list[Row] = []
+        self._claims = 0
         self._clock = clock
 
     async def claim(
-        self, owner: str, kinds: Collection[JobKind], lease_ms: int, *, dry_only: bool = False
+        self, worker: str, kinds: Collection[JobKind], lease_ms: int, *, dry_only: bool = False
     ) -> Job | None:
         now = self._clock.now_ms()
         for row in self.rows:
             if dry_only and not row.new.dry_run:
                 continue
             if row.state == "queued" and row.run_after_ms <= now and row.new.kind in kinds:
-                row.state, row.owner, row.lease_until_ms = "running", owner, now + lease_ms
+                self._claims += 1
+                row.state, row.token = "running", f"claim-{self._claims}"
+                row.lease_until_ms = now + lease_ms
                 row.attempts += 1
                 return self._job(row)
         return None
 
-    async def heartbeat(self, job_id: int, owner: str, lease_ms: int) -> bool:
-        row = self._held(job_id, owner)
+    async def heartbeat(self, job_id: int, token: str, lease_ms: int) -> bool:
+        row = self._held(job_id, token)
         if row is None:
             return False
         row.lease_until_ms = self._clock.now_ms() + lease_ms
         return True
 
-    async def finish(self, job_id: int, owner: str, report: JsonObject, plan: JsonObject | None) -> bool:
-        row = self._held(job_id, owner)
+    async def finish(self, job_id: int, token: str, report: JsonObject, plan: JsonObject | None) -> bool:
+        row = self._held(job_id, token)
         if row is None:
             return False
-        row.state, row.report, row.owner = "succeeded", report, None
+        row.state, row.report, row.token = "succeeded", report, None
         row.plan = row.plan if plan is None else plan
         return True
 
-    async def fail(self, job_id: int, owner: str, error: str, retry_at_ms: int | None) -> bool:
-        row = self._held(job_id, owner)
+    async def fail(self, job_id: int, token: str, error: str, retry_at_ms: int | None) -> bool:
+        row = self._held(job_id, token)
         if row is None:
             return False
-        row.error, row.owner = error, None
+        row.error, row.token = error, None
         row.state, row.run_after_ms = ("failed", 0) if retry_at_ms is None else ("queued", retry_at_ms)
         return True
 
-    async def hand_back(self, job_id: int, owner: str) -> bool:
-        row = self._held(job_id, owner)
+    async def hand_back(self, job_id: int, token: str) -> bool:
+        row = self._held(job_id, token)
         if row is None:
             return False
-        row.owner, row.state, row.run_after_ms = None, "queued", 0
+        row.token, row.state, row.run_after_ms = None, "queued", 0
         row.attempts -= 1
         return True
 
@@ -95,17 +98,17 @@ class FakeQueue:
         return self.rows[job_id - 1].cancel_requested
 
     async def end_cancelled(
-        self, job_id: int, owner: str, report: JsonObject, plan: JsonObject | None
+        self, job_id: int, token: str, report: JsonObject, plan: JsonObject | None
     ) -> bool:
-        row = self._held(job_id, owner)
+        row = self._held(job_id, token)
         if row is None:
             return False
-        row.state, row.report, row.owner = "cancelled", report, None
+        row.state, row.report, row.token = "cancelled", report, None
         row.plan = row.plan if plan is None else plan
         return True
 
-    async def save_plan(self, job_id: int, owner: str, plan: JsonObject) -> bool:
-        row = self._held(job_id, owner)
+    async def save_plan(self, job_id: int, token: str, plan: JsonObject) -> bool:
+        row = self._held(job_id, token)
         if row is None:
             return False
         row.plan = plan
@@ -114,7 +117,7 @@ class FakeQueue:
     async def requeue_stalled(self, now_ms: int) -> int:
         stalled = [row for row in self.rows if row.state == "running" and row.lease_until_ms < now_ms]
         for row in stalled:
-            row.state, row.owner = "queued", None
+            row.state, row.token = "queued", None
         return len(stalled)
 
     async def enqueue(self, new: NewJob) -> Job:
@@ -125,9 +128,9 @@ class FakeQueue:
         self.rows.append(row)
         return self._job(row)
 
-    def _held(self, job_id: int, owner: str) -> Row | None:
+    def _held(self, job_id: int, token: str) -> Row | None:
         row = self.rows[job_id - 1]
-        held = row.state == "running" and row.owner == owner and row.lease_until_ms >= self._clock.now_ms()
+        held = row.state == "running" and row.token == token and row.lease_until_ms >= self._clock.now_ms()
         return row if held else None
 
     def _job(self, row: Row) -> Job:
@@ -146,6 +149,7 @@ class FakeQueue:
             attempts=row.attempts,
             max_attempts=new.max_attempts,
             lease_until_ms=row.lease_until_ms,
+            lease_token=row.token or "",
             plan=row.plan,
         )
 
@@ -277,5 +281,6 @@ def job(kind: JobKind, ident: TableIdent | None, table_uuid: str, **changes: obj
         attempts=1,
         max_attempts=5,
         lease_until_ms=0,
+        lease_token="claim-1",
     )
     return replace(made, **changes)  # type: ignore[arg-type]

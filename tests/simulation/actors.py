@@ -120,7 +120,7 @@ class Services:
             commits=commits,
             drops=DropService(database, documents, sim),
             policies=policies,
-            jobs=JobService(database, sim, policies, JobLimits(max_attempts=5, kept_ms=kept_ms)),
+            jobs=JobService(database, (sim, ids), policies, JobLimits(max_attempts=5, kept_ms=kept_ms)),
             ids=ids,
         )
 
@@ -129,11 +129,10 @@ class Services:
         services = {"namespaces": self.namespaces, "tables": self.tables, "commits": self.commits}
         return sim_catalog(self.sim, self.process, BUCKET, **services)
 
-    def context(self, job: Job, owner: str) -> SimJobContext:
+    def context(self, job: Job) -> SimJobContext:
         """A job's surroundings."""
         return SimJobContext(
             job=job,
-            owner=owner,
             catalog=self.catalog(),
             clock=self.sim,
             ids=self.ids,

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from catalog_server.store import buckets, jobs
 from catalog_server.store.engine import Database
 from catalog_server.store.jobs import ClaimRules, JobRow
-from tests.store.openers import Opener
+from tests.store.openers import Opener, claimant
 from tests.store.test_jobs import KINDS, birth
 
 
@@ -25,7 +25,7 @@ def queue(connection: Connection, table: str, bucket_id: int = 1, **changes: obj
 
 
 def claim(connection: Connection, now_ms: int, rules: ClaimRules | None = None) -> JobRow | None:
-    return jobs.claim(connection, "w", KINDS, now_ms + 50, now_ms, rules or ClaimRules())
+    return jobs.claim(connection, claimant("w", now_ms + 50), KINDS, now_ms, rules or ClaimRules())
 
 
 def claimed(connection: Connection, count: int, rules: ClaimRules | None = None) -> list[int | None]:
@@ -93,7 +93,7 @@ async def test_limits_hold_among_workers_that_claim_at_once(database: Database, 
         await database.write(jobs.enqueue, birth(table=f"t{number}"), 100)
 
     def alone(connection: Connection, owner: str, rules: ClaimRules) -> JobRow | None:
-        return jobs.claim(connection, owner, KINDS, 150, 100, rules)
+        return jobs.claim(connection, claimant(owner, 150), KINDS, 100, rules)
 
     found = await asyncio.gather(
         *((beside if n % 2 else database).write(alone, f"w{n}", ClaimRules(per_bucket=7)) for n in range(20))

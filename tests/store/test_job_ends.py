@@ -11,6 +11,7 @@ from catalog_server.store.jobs import JobRow, JobState
 from catalog_server.store.tables import Birth
 from table_format.errors import JobInTheWay, NoSuchJob
 from table_format.ident import Namespace, TableIdent
+from tests.store.openers import claimant
 from tests.store.test_jobs import COMPACTION, KINDS, PURGE, SNAPSHOTS, birth, must_claim, must_find, queue
 
 
@@ -25,7 +26,7 @@ def test_a_queued_job_is_cancelled_at_once_and_never_claimed(connection: Connect
     assert cancelled.report is not None
     assert cancelled.report["outcome"] == "cancelled"
     assert jobs.cancel(connection, job.id, 160) == cancelled
-    assert jobs.claim(connection, "w", KINDS, 999, 200) is None
+    assert jobs.claim(connection, claimant("w", 999), KINDS, 200) is None
     assert queue(connection).id != job.id
 
 
@@ -133,7 +134,7 @@ def test_what_can_not_be_tried_again(connection: Connection) -> None:
         jobs.retry(connection, waits.id, 130)
     must_claim(connection)
     assert jobs.retry(connection, job.id, 140).state is JobState.QUEUED  # beside one that runs it may wait
-    assert jobs.claim(connection, "w", KINDS, 999, 150) is None
+    assert jobs.claim(connection, claimant("w", 999), KINDS, 150) is None
 
 
 def test_an_attempt_that_was_handed_back_does_not_count(connection: Connection) -> None:

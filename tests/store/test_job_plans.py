@@ -11,6 +11,7 @@ from sqlalchemy import Connection, create_engine, event
 
 from catalog_server.store import buckets, job_listing, jobs, schema
 from catalog_server.store.job_listing import JobQuery
+from tests.store.openers import claimant
 from tests.store.test_jobs import COMPACTION, KINDS, PURGE, birth
 
 TABLE = JobQuery(bucket="b", namespace_key="n", table="t")
@@ -38,7 +39,7 @@ STATEMENTS: dict[str, Callable[[Connection], object]] = {
     "counts": job_listing.counts,
     "waiting": lambda connection: job_listing.waiting_since(connection, 9),
     "ended": lambda connection: job_listing.ended_since(connection, 1, 10),
-    "claim": lambda connection: jobs.claim(connection, "w", KINDS, 9, 9),
+    "claim": lambda connection: jobs.claim(connection, claimant("w", 9), KINDS, 9),
     "stalled": lambda connection: jobs.requeue_stalled(connection, 9),
     "cancel": lambda connection: jobs.cancel(connection, 1, 9),
     "cancel requested": lambda connection: jobs.cancel_requested(connection, 1),

@@ -10,7 +10,7 @@ from catalog_server.store import buckets, job_listing, jobs
 from catalog_server.store.engine import Database
 from catalog_server.store.job_listing import JobQuery
 from catalog_server.store.jobs import JobBirth, JobRow, JobState
-from tests.store.openers import Opener
+from tests.store.openers import Opener, claimant
 
 COMPACTION, SNAPSHOTS, PURGE = "icebergCompaction", "icebergSnapshotManagement", "tablePurge"
 KINDS = (COMPACTION, SNAPSHOTS, PURGE)
@@ -38,7 +38,7 @@ def queue(connection: Connection, kind: str = COMPACTION, table: str = "t") -> J
 
 
 def claim(connection: Connection, owner: str = "w", now_ms: int = 100) -> JobRow | None:
-    return jobs.claim(connection, owner, KINDS, now_ms + 50, now_ms)
+    return jobs.claim(connection, claimant(owner, now_ms + 50), KINDS, now_ms)
 
 
 def must_claim(connection: Connection, owner: str = "w", now_ms: int = 100) -> JobRow:
@@ -98,7 +98,7 @@ def test_the_urgent_come_first_and_the_late_wait(connection: Connection) -> None
 
 def test_only_wanted_kinds_are_claimed(connection: Connection) -> None:
     queue(connection)
-    assert jobs.claim(connection, "w", [PURGE], 150, 100) is None
+    assert jobs.claim(connection, claimant("w", 150), [PURGE], 100) is None
 
 
 def test_a_lease_belongs_to_its_owner(connection: Connection) -> None:
@@ -214,7 +214,10 @@ async def test_C20_many_workers_claim_every_job_once(database: Database, opened:
     for number in range(40):
         await database.write(jobs.enqueue, birth(table=f"t{number}"), 100)
     claimed = await asyncio.gather(
-        *((second if n % 2 else database).write(jobs.claim, f"w{n}", KINDS, 150, 100) for n in range(60))
+        *(
+            (second if n % 2 else database).write(jobs.claim, claimant(f"w{n}", 150), KINDS, 100)
+            for n in range(60)
+        )
     )
     ids = [row.id for row in claimed if row is not None]
     assert len(ids) == len(set(ids)) == 40

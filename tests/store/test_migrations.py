@@ -15,7 +15,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine
 
 from catalog_server.settings import StartError
-from catalog_server.store import buckets, migrate, pointers, resources, schema, tables
+from catalog_server.store import buckets, jobs, migrate, pointers, resources, schema, tables
 from catalog_server.store.engine import Database
 from catalog_server.store.sqlite import SqliteDatabase
 from table_format.ident import TableIdent
@@ -344,6 +344,27 @@ def test_0009_adds_dropped_tables_and_keeps_the_rows_of_0008_up_and_down(engine:
     assert rows(engine, "table_places") == {"table_places": [(5, "s3://b/t")]}
     assert [row[1] for row in layout(engine)] == before_layout
     run(engine, command.upgrade, "0009_dropped_tables")
+
+
+def test_0011_leaves_what_runs_to_nobody_and_goes_down_again(engine: Engine) -> None:
+    run(engine, command.upgrade, "0010_held_files")
+    before_layout = [row[1] for row in layout(engine)]
+    with engine.begin() as connection:
+        connection.exec_driver_sql(ROWS_OF_0001.split(";\n", maxsplit=1)[0])
+        connection.exec_driver_sql(
+            "INSERT INTO jobs (id, kind, state, origin, bucket_id, table_uuid, dry_run, payload, priority, attempts, "
+            "max_attempts, run_after_ms, lease_owner, lease_until_ms, created_at_ms) "
+            "VALUES (7, 'icebergCompaction', 'running', 'api', 1, 'uuid', FALSE, '{}', 0, 1, 5, 0, 'w', 9, 1)"
+        )
+    before = rows(engine, "jobs")
+    run(engine, command.upgrade, "0011_lease_tokens")
+    with engine.begin() as connection:
+        for token in ("", "w"):
+            assert not jobs.heartbeat(connection, 7, token, 99)
+            assert not jobs.leased(connection, 7, token, 5)
+    run(engine, command.downgrade, "0010_held_files")
+    assert rows(engine, "jobs") == before
+    assert [row[1] for row in layout(engine)] == before_layout
 
 
 async def test_a_database_newer_than_the_program_is_refused(tmp_path: Path) -> None:

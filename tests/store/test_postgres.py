@@ -27,6 +27,7 @@ from catalog_server.store.postgres_errors import start_reason
 from catalog_server.store.units import row_locks
 from table_format.errors import AlreadyExists, Invalid, Unavailable
 from tests.postgres import PASSWORD, Postgres
+from tests.store.openers import claimant
 from tests.store.test_jobs import KINDS, birth
 
 pytestmark = pytest.mark.anyio
@@ -74,7 +75,7 @@ async def test_units_that_decide_by_rows_run_beside_each_other_and_never_beside_
 
     await database.write(unit)
     assert await database.read(names) == ["b"]
-    claimed = [await database.write(jobs.claim, "w", KINDS, 150, 100) for _ in range(3)]
+    claimed = [await database.write(jobs.claim, claimant("w", 150), KINDS, 100) for _ in range(3)]
     assert [row is None for row in claimed] == [False, False, True]
 
 
@@ -88,7 +89,7 @@ async def test_a_queued_job_is_not_claimed_before_the_commit_that_wants_it(
 
     @row_locks
     def claim(connection: Connection) -> None:
-        claimed.append(jobs.claim(connection, "w", KINDS, 150, 100))
+        claimed.append(jobs.claim(connection, claimant("w", 150), KINDS, 100))
 
     @row_locks
     def commit(connection: Connection) -> None:

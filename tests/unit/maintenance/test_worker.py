@@ -38,7 +38,7 @@ def settings(**changes):
 
 
 def worker(queue, clock, runner, **changes):
-    def surroundings(job, owner):
+    def surroundings(job):
         store = MemoryObjectStore(clock)
         return FakeContext(catalog=None, clock=clock, ids=CountingIds(), store=store)
 
@@ -163,7 +163,7 @@ async def test_maint_D6_a_lost_lease_reaches_the_job_and_its_report_is_not_recor
     seen = []
 
     def runner(ctx, job):
-        queue.rows[0].owner = "w2"  # another worker took over
+        queue.rows[0].token = "another claim"  # another worker took over
         for _ in range(200):
             if not ctx.still_leased():
                 seen.append("stopped")
@@ -175,7 +175,7 @@ async def test_maint_D6_a_lost_lease_reaches_the_job_and_its_report_is_not_recor
 
     await worker(queue, clock, runner, lease_ms=100).run_once()
     assert seen == ["stopped"]
-    assert (queue.rows[0].state, queue.rows[0].owner, queue.rows[0].report) == ("running", "w2", None)
+    assert (queue.rows[0].state, queue.rows[0].report) == ("running", None)
 
 
 async def test_a_job_that_stopped_for_a_lapsed_lease_is_queued_again_though_a_late_heartbeat_got_it_back():
@@ -190,7 +190,7 @@ async def test_a_job_that_stopped_for_a_lapsed_lease_is_queued_again_though_a_la
         answers.extend(ctx.still_leased() for _ in range(3))  # it slept past its lease before the second
         return nothing("the lease was lost, another worker takes over")
 
-    def surroundings(job, owner):
+    def surroundings(job):
         return FakeContext(
             catalog=None, clock=clock, ids=CountingIds(), store=None, leases=[True, False, True]
         )
@@ -210,7 +210,38 @@ async def test_maint_D6_a_stalled_job_is_taken_over_by_another_worker():
     assert await queue.requeue_stalled(clock.now_ms()) == 1
     await worker(queue, clock, lambda ctx, job: nothing(f"attempt {job.attempts}")).run_once()
     assert queue.rows[0].report["reason"] == "attempt 2"
-    assert await queue.finish(first.id, "dead", {}, None) is False
+    assert await queue.finish(first.id, first.lease_token, {}, None) is False
+
+
+async def test_a_worker_that_claims_again_what_it_lost_is_not_taken_for_the_run_before():
+    """Its first thread still runs: it is told that the lease is lost, and what it reports is not the second's."""
+    clock = SystemClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new())
+    told, second_runs = threading.Event(), threading.Event()
+
+    def runner(ctx, job):
+        if job.attempts == 2:
+            second_runs.set()
+            assert told.wait(20)
+            return nothing(f"the second, leased: {ctx.still_leased()}")
+        queue.rows[0].lease_until_ms = 0  # it slept past its lease
+        assert second_runs.wait(20)
+        while ctx.stopped is None:
+            clock.sleep(0.01)
+        told.set()
+        return nothing("the first")
+
+    async def again():
+        while queue.rows[0].token is None or not await queue.requeue_stalled(clock.now_ms()):
+            await anyio.sleep(0.01)
+        assert await made.run_once()
+
+    made = worker(queue, clock, runner, lease_ms=400)
+    async with anyio.create_task_group() as both:
+        both.start_soon(again)
+        assert await made.run_once()
+    assert queue.rows[0].report["reason"] == "the second, leased: True"
 
 
 async def test_a_heartbeat_that_gets_no_answer_for_a_whole_lease_gives_the_lease_up():
@@ -218,7 +249,7 @@ async def test_a_heartbeat_that_gets_no_answer_for_a_whole_lease_gives_the_lease
     queue = FakeQueue(clock)
     await queue.enqueue(new())
 
-    async def away(job_id, owner, lease_ms):
+    async def away(job_id, token, lease_ms):
         raise Unavailable("the database is away")
 
     queue.heartbeat = away
@@ -359,7 +390,7 @@ async def test_a_job_learns_of_its_cancellation_from_the_database_before_it_dele
     queue = FakeQueue(clock)
     await queue.enqueue(new())
 
-    def surroundings(job, owner):
+    def surroundings(job):
         return FakeContext(catalog=None, clock=clock, ids=CountingIds(), store=None, cancelled=True)
 
     def runner(ctx, job):
@@ -377,7 +408,7 @@ async def test_a_cancelled_job_that_failed_while_it_ended_says_so():
     queue = FakeQueue(clock)
     await queue.enqueue(new())
 
-    def surroundings(job, owner):
+    def surroundings(job):
         return FakeContext(catalog=None, clock=clock, ids=CountingIds(), store=None, cancelled=True)
 
     def runner(ctx, job):
