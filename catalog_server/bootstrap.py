@@ -14,6 +14,7 @@ from pathlib import Path
 
 import structlog
 
+from catalog_server.services.all_tables import AllTables
 from catalog_server.services.arns import Arns
 from catalog_server.services.backlogs import BacklogService
 from catalog_server.services.buckets import BucketService
@@ -43,7 +44,6 @@ from catalog_server.services.statistics import StatisticsService
 from catalog_server.services.storage import Installation, Storage, takes_properties
 from catalog_server.services.stores import Stores
 from catalog_server.services.table_entries import TableEntryService
-from catalog_server.services.table_listing import TableListing
 from catalog_server.services.table_maintenance import TableMaintenanceService
 from catalog_server.services.tables import TableService
 from catalog_server.services.tags import TagService
@@ -93,7 +93,7 @@ class Platform:
     tables: TableService
     drops: DropService
     statistics: StatisticsService
-    table_listing: TableListing
+    all_tables: AllTables
     table_entries: TableEntryService
     table_maintenance: TableMaintenanceService
     views: ViewService
@@ -286,7 +286,7 @@ def build(
         tables=tables,
         statistics=StatisticsService(stores, threads, clock),
         drops=DropService(database, documents, clock),
-        table_listing=TableListing(database),
+        all_tables=AllTables(database, clock),
         table_entries=TableEntryService(database, documents, commits, tables, (clock, ids)),
         table_maintenance=TableMaintenanceService(database, documents),
         views=ViewService(database, documents, commits, files, (clock, ids), commit_limits),

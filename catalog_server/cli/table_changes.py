@@ -200,17 +200,24 @@ def register(
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Make a table of metadata that exists already."""
+    """Make a table of metadata that exists already.
+
+    With --overwrite a table that is there is pointed at it, as long as it is as it was when you were asked.
+    """
     ident = parse_table(table)
-    if overwrite:
-        confirm(f"Point {_shown(ident)}, if it is there, at {metadata_location}?", yes=yes)
-    body = {"name": ident.name, "metadataLocation": metadata_location, "overwrite": overwrite}
-    path = f"{namespace_path(bucket, ident.namespace)}/tables"
-    answer = ManagementClient(url).send("POST", path, body=body).document
+    client = ManagementClient(url)
+    body: JsonObject = {"name": ident.name, "metadataLocation": metadata_location}
+    before = _metadata_location(client, bucket, ident) if overwrite else None
+    if before is not None:
+        confirm(f"Point {_shown(ident)}, whose metadata is {before}, at {metadata_location}?", yes=yes)
+        body |= {"overwrite": True, "expectedMetadataLocation": before}
+    answer = client.send("POST", f"{namespace_path(bucket, ident.namespace)}/tables", body=body).document
     if as_json:
         print_json(answer)
-    else:
+    elif before is None:
         print_line(f"{_shown(ident)} is registered")
+    else:
+        print_line(f"{_shown(ident)} is at {metadata_location} now; before, its metadata was {before}")
 
 
 @tables.command("unregister")
@@ -229,6 +236,15 @@ def unregister(
         print_json(answer)
     else:
         print_line(f"{_shown(ident)} is out of the catalog; its metadata is {answer['metadataLocation']}")
+
+
+def _metadata_location(client: ManagementClient, bucket: str, ident: TableIdent) -> str | None:
+    """Where the table's metadata is, also of one whose files are gone; None when there is no table, or a blank one."""
+    query = {"namespace": namespace_text(ident.namespace), "prefix": ident.name}
+    for row in client.pages(f"{bucket_path(bucket)}/tables", "tables", query):
+        if row["name"] == ident.name:
+            return str(row["metadataLocation"]) if row["metadataLocation"] else None
+    return None
 
 
 def _set_protection(table: str, bucket: str, url: str, *, protected: bool, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from catalog_server.services import drop_unit
 from catalog_server.store import dropped, places, pointers, tables, unreferenced
 from catalog_server.store.tables import Birth, TableRow
-from table_format.errors import CommitFailed
+from table_format.errors import CommitFailed, VersionConflict
 from table_format.ident import TableIdent
 
 
@@ -24,6 +24,8 @@ class Adoption:
     """Where files that the metadata names lie outside the places."""
     table_uuid: str
     overwrite: bool
+    expected: str | None
+    """Where the metadata of the table to be overwritten must be, to be known that it is as its caller read it."""
     now_ms: int
 
 
@@ -36,6 +38,8 @@ def adopt(connection: Connection, adoption: Adoption) -> TableRow:
         AlreadyExists: the name is taken (without `overwrite`), or the uuid or a place is another table's, or
             a file lies in one.
         NoSuchNamespace: the namespace is not there.
+        NoSuchTable: there is nothing to overwrite that is as expected.
+        VersionConflict: the table to be overwritten is not as expected.
         CommitFailed: the pointer moved, or the files are being purged.
         Forbidden: the table to be overwritten is protected.
     """
@@ -43,6 +47,8 @@ def adopt(connection: Connection, adoption: Adoption) -> TableRow:
     before = dropped.by_uuid(connection, adoption.bucket_id, adoption.table_uuid)
     if row is not None and not adoption.overwrite:
         raise tables.taken(adoption.ident)
+    if adoption.expected is not None:
+        _check_expected(adoption, row, adoption.expected)
     own = tuple(one for one in (row and row.id, before and before.table_id) if one)
     places.refuse_inside(connection, adoption.directories, own)
     if before is not None:
@@ -52,7 +58,8 @@ def adopt(connection: Connection, adoption: Adoption) -> TableRow:
             return _new_of(connection, adoption)
         row = drop_unit.put_back(connection, before, adoption.ident, adoption.now_ms)
     else:
-        tables.refuse_protected(row, "overwritten")
+        if row.protected:
+            raise tables.protected(row.ident, "overwritten")
         if before is not None:
             # Older files of it may lie where its metadata does not point any more: those places go along.
             held = dropped.places_of(connection, before.table_id)
@@ -74,6 +81,17 @@ def adopt(connection: Connection, adoption: Adoption) -> TableRow:
     if not pointers.swap(connection, change, adoption.now_ms):
         raise CommitFailed(f"Commit failed: {adoption.ident} changed concurrently; reload and retry")
     return pointers.moved(row, change, adoption.now_ms)
+
+
+def _check_expected(adoption: Adoption, row: TableRow | None, expected: str) -> None:
+    if row is None:
+        raise tables.missing(adoption.ident)
+    # There already: the answer to the same request was lost.
+    if row.metadata_location not in (expected, adoption.metadata_location):
+        raise VersionConflict(
+            f"Table {row.ident} was changed since it was read: its metadata is {row.metadata_location} now, not "
+            f"{expected}; read it again and retry"
+        )
 
 
 def _new_of(connection: Connection, adoption: Adoption) -> TableRow:

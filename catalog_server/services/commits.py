@@ -172,13 +172,14 @@ class CommitService:
         return await self._to_the_end(self._create(request, metadata))
 
     async def adopt(
-        self, bucket: Bucket, ident: TableIdent, document: Document, *, overwrite: bool
+        self, bucket: Bucket, ident: TableIdent, document: Document, *, overwrite: bool, expected: str | None
     ) -> TableHandle:
-        """Point a table at metadata that exists already; `overwrite` also one that exists.
+        """Point a table at metadata that exists already; `overwrite` also one that exists, if its own is the expected.
 
         Raises:
             AlreadyExists: the name is taken (without `overwrite`), or uuid or place are another table's.
             NoSuchNamespace: the namespace is not there.
+            NoSuchTable, VersionConflict: what is to be overwritten is not as expected.
             CommitFailed: the table changed meanwhile, or it was dropped and is being purged.
             Forbidden: the table to be overwritten is protected.
         """
@@ -192,6 +193,7 @@ class CommitService:
             directories=commit_plan.directories_elsewhere(document),
             table_uuid=(metadata.uuid or self._ids.uuid()).lower(),
             overwrite=overwrite,
+            expected=expected,
             now_ms=self._clock.now_ms(),
         )
         row = await self._database.write(adopt_unit.adopt, adoption)

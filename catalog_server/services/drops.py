@@ -1,7 +1,7 @@
 """Dropped tables: list, restore, purge, forget. Dropping itself is in `tables`, what holds together in `drop_unit`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
@@ -17,10 +17,10 @@ from catalog_server.store.engine import Database
 from catalog_server.store.keys import key_of
 from catalog_server.store.tables import TableRow
 from table_format.clock import Clock
-from table_format.errors import CommitFailed, Invalid, NoSuchFile, NoSuchTable, VersionConflict
+from table_format.errors import CommitFailed, Invalid, NoSuchFile, NoSuchTable
 from table_format.ident import Namespace, TableIdent
 
-__all__ = ["DropFilter", "DropService", "DroppedRow", "protection_tag"]
+__all__ = ["DropFilter", "DropService", "DroppedRow"]
 
 _EXPIRED_AT_ONCE = 100
 
@@ -135,25 +135,6 @@ class DropService:
             if some < _EXPIRED_AT_ONCE:
                 return gone
 
-    async def protect(
-        self,
-        principal: Principal,
-        bucket: str,
-        ident: TableIdent,
-        *,
-        protected: bool,
-        if_match: str | None = None,
-    ) -> TableRow:
-        """Protect a table from being dropped, purged, unregistered and overwritten, or no more.
-
-        `if_match` is the `protection_tag` of what the caller knows.
-
-        Raises:
-            NoSuchTable: there is no such table.
-            VersionConflict: its protection is not as the caller knows it, or it is another table.
-        """
-        return await self._database.write(_protect, bucket, ident, protected, if_match)
-
     async def _last_metadata(self, row: DroppedRow) -> Document:
         """The dropped table's metadata as it lies in the store now; what is in memory may be older."""
         try:
@@ -169,23 +150,6 @@ class DropService:
                 f"written over by a table of the uuid {uuid}"
             )
         return document
-
-
-def protection_tag(row: TableRow) -> str:
-    """Names a table's protection as it is: another one for another table, also of the same name."""
-    return f"{row.resource_id}-{'protected' if row.protected else 'unprotected'}"
-
-
-def _protect(
-    connection: Connection, bucket: str, ident: TableIdent, protected: bool, if_match: str | None
-) -> TableRow:
-    row = tables.require(connection, buckets.require(connection, bucket).id, ident)
-    if if_match is not None and if_match != protection_tag(row):
-        raise VersionConflict(
-            f"The protection of {ident} was changed since it was read: read it again and retry"
-        )
-    tables.set_protected(connection, row, protected)
-    return replace(row, protected=protected)
 
 
 def _find(

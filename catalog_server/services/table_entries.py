@@ -12,7 +12,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from catalog_server.services import drop_unit, locations, paging, relocations
+from catalog_server.services import all_tables, drop_unit, locations, paging, relocations
 from catalog_server.services import tags as tag_rules
 from catalog_server.services.commit_plan import Current, Planned
 from catalog_server.services.commit_unit import Also, Part
@@ -27,7 +27,6 @@ from catalog_server.services.relocations import NOT_VALID, Place
 from catalog_server.services.tables import TableService, TableSpec
 from catalog_server.store import (
     buckets,
-    namespaces,
     places,
     pointers,
     resource_settings,
@@ -37,7 +36,7 @@ from catalog_server.store import (
 )
 from catalog_server.store.engine import Database
 from catalog_server.store.keys import key_of
-from catalog_server.store.table_entries import BlankBirth, Listing, TableEntry
+from catalog_server.store.table_entries import BlankBirth, TableEntry
 from catalog_server.store.tables import TableRow
 from table_format.clock import Clock, Ids
 from table_format.errors import (
@@ -156,15 +155,17 @@ class TableEntryService:
             wanted = _ROWS_AT_ONCE if limit is None else limit
             found: list[TableEntry] = []
             while len(found) < wanted:
-                rows = await self._database.read(_page, bucket, (namespace, prefix), after, _ROWS_AT_ONCE)
+                rows = await self._database.read(
+                    all_tables.read_page, bucket, (namespace, prefix), after, _ROWS_AT_ONCE
+                )
                 found += [entry for entry in rows if can_be_named(entry.ident)]
                 if len(rows) < _ROWS_AT_ONCE:
                     break
-                after = _key(rows[-1])
+                after = all_tables.position(rows[-1])
             return found[:wanted]
 
         listing = f"entries {bucket} {'' if namespace is None else key_of(namespace)} {prefix}"
-        return await paging.paged(page, listing, fetch, _key)
+        return await paging.paged(page, listing, fetch, all_tables.position)
 
     async def create(
         self,
@@ -354,28 +355,9 @@ def _entry_of(row: TableRow) -> TableEntry:
     )
 
 
-def _key(entry: TableEntry) -> tuple[str, str]:
-    return key_of(entry.ident.namespace), entry.ident.name
-
-
 def _by_id(connection: Connection, bucket: str, resource_id: str) -> TableEntry | None:
     owner = buckets.require(connection, bucket)
     return table_entries.by_resource_id(connection, owner.id, resource_id)
-
-
-def _page(
-    connection: Connection,
-    bucket: str,
-    wanted: tuple[Namespace | None, str],
-    after: tuple[str, ...] | None,
-    limit: int,
-) -> Sequence[TableEntry]:
-    owner = buckets.require(connection, bucket)
-    namespace, prefix = wanted
-    if namespace is not None:
-        namespaces.require(connection, owner.id, namespace)
-    listing = Listing(bucket_id=owner.id, namespace=namespace, prefix=prefix)
-    return table_entries.page(connection, listing, after, limit)
 
 
 def _create_blank(
@@ -410,10 +392,7 @@ def _rename(
 ) -> None:
     entry = _entry(connection, bucket, source, token)
     try:
-        if entry.metadata_location is None:
-            table_entries.rename_blank(connection, entry, destination, now_ms)
-        else:
-            tables.rename(connection, entry.bucket_id, source, destination, now_ms)
+        table_entries.rename(connection, entry, destination, now_ms)
     except NoSuchNamespace as error:
         raise NotFound(f"The specified destination namespace does not exist. {error.message}") from None
 

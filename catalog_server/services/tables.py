@@ -300,8 +300,11 @@ class TableService:
         metadata_location: str,
         *,
         overwrite: bool,
+        expected: str | None = None,
     ) -> TableHandle:
         """Make a table of metadata that exists already.
+
+        With `overwrite` a table that is there is pointed at it; with `expected`, only while its metadata is that.
 
         Raises:
             Invalid: the file, or a place it refers to, is outside the bucket, or it is no table metadata.
@@ -309,6 +312,7 @@ class TableService:
             NoSuchFile: there is no such file.
             AlreadyExists: the name is taken (without `overwrite`), or uuid or place are another table's.
             NoSuchNamespace: the namespace is not there.
+            NoSuchTable, VersionConflict: the table to be overwritten is not as expected.
             CommitFailed: the files are those of a dropped table and being purged.
             Forbidden: the table to be overwritten is protected.
         """
@@ -322,7 +326,7 @@ class TableService:
         locations.check_metadata(owner.location, document.metadata)
         named = [*locations.places(document.metadata), *locations.embedded(document.metadata)]
         await self._commits.in_thread(lambda: refuse_links(owner.location, named))
-        handle = await self._commits.adopt(owner, ident, document, overwrite=overwrite)
+        handle = await self._commits.adopt(owner, ident, document, overwrite=overwrite, expected=expected)
         self._documents.put(document)
         return handle
 

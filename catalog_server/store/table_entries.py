@@ -19,7 +19,7 @@ from catalog_server.store.schema import buckets, namespaces
 from catalog_server.store.schema import policies as policy_rows
 from catalog_server.store.schema import tables as rows
 from catalog_server.store.tables import BLANK
-from table_format.errors import Forbidden, NameTaken
+from table_format.errors import NameTaken
 from table_format.ident import Namespace, TableIdent
 
 _AFTER_NAMES = "\U0010ffff"  # behind every character that a name can have
@@ -223,13 +223,16 @@ def begin(connection: Connection, beginning: Beginning, now_ms: int) -> bool:
     return True
 
 
-def rename_blank(connection: Connection, entry: TableEntry, destination: TableIdent, now_ms: int) -> None:
-    """Give a blank table another name, maybe in another namespace.
+def rename(connection: Connection, entry: TableEntry, destination: TableIdent, now_ms: int) -> None:
+    """Give a table another name, maybe in another namespace; it stays where it lies.
 
     Raises:
         NoSuchNamespace: the new namespace is not there.
         AlreadyExists: the new name is taken.
     """
+    if entry.metadata_location is not None:
+        tables.rename(connection, entry.bucket_id, entry.ident, destination, now_ms)
+        return
     namespace = namespace_rows.require(connection, entry.bucket_id, destination.namespace)
     if entry.ident == destination:
         return
@@ -246,6 +249,11 @@ def rename_blank(connection: Connection, entry: TableEntry, destination: TableId
     )
 
 
+def set_protected(connection: Connection, entry: TableEntry, protected: bool) -> None:
+    """Protect a table from being dropped, or no more."""
+    connection.execute(update(rows).where(rows.c.id == entry.id).values(protected=protected))
+
+
 def drop_if_blank(connection: Connection, bucket_id: int, ident: TableIdent) -> bool:
     """Forget the table of that name if it is a blank one; whether it was.
 
@@ -258,7 +266,7 @@ def drop_if_blank(connection: Connection, bucket_id: int, ident: TableIdent) -> 
     if entry is None or entry.metadata_location is not None:
         return False
     if entry.protected:
-        raise Forbidden(f"table {ident} is protected: take the protection away first")
+        raise tables.protected(ident, "dropped")
     connection.execute(
         delete(policy_rows).where(policy_rows.c.scope == "table", policy_rows.c.scope_id == entry.id)
     )

@@ -116,8 +116,11 @@ def _absent(connection: Connection, bucket_id: int, ident: TableIdent) -> NoSuch
             tables.c.name == ident.name,
         )
     )
-    if connection.execute(blank).first() is None:
-        return missing(ident)
+    return missing(ident) if connection.execute(blank).first() is None else without_metadata(ident)
+
+
+def without_metadata(ident: TableIdent) -> NoSuchTable:
+    """The error for what a blank table can not be used for."""
     return NoSuchTable(
         f"{missing(ident).message} as more than a name: it has no metadata yet, as it was made by CreateTable of the "
         "S3 Tables API; finish it there, or drop it"
@@ -257,21 +260,16 @@ def droppable(connection: Connection, bucket_id: int, ident: TableIdent) -> Tabl
         Forbidden: it is protected.
     """
     row = require(connection, bucket_id, ident)
-    refuse_protected(row, "dropped")
+    if row.protected:
+        raise protected(ident, "dropped")
     return row
 
 
-def refuse_protected(row: TableRow, done: str) -> None:
-    """Check that a table is not protected.
-
-    Raises:
-        Forbidden: it is.
-    """
-    if row.protected:
-        raise Forbidden(
-            f"Table {row.ident} is protected and can not be {done}: take its protection away first "
-            f"(`frazil table unprotect`)"
-        )
+def protected(ident: TableIdent, done: str) -> Forbidden:
+    """The error for what can not be done to a protected table."""
+    return Forbidden(
+        f"Table {ident} is protected and can not be {done}: take its protection away first (`frazil table unprotect`)"
+    )
 
 
 def drop(connection: Connection, bucket_id: int, ident: TableIdent) -> TableRow:
@@ -293,11 +291,6 @@ def remove(connection: Connection, row: TableRow) -> None:
     unreferenced.forget_all(connection, row.table_uuid)
     resources.forget(connection, row.resource_id)
     connection.execute(delete(tables).where(tables.c.id == row.id))
-
-
-def set_protected(connection: Connection, row: TableRow, protected: bool) -> None:
-    """Protect a table from being dropped, or no more."""
-    connection.execute(update(tables).where(tables.c.id == row.id).values(protected=protected))
 
 
 def refuse_uuid(connection: Connection, table_uuid: str, except_table_id: int | None) -> None:

@@ -76,11 +76,13 @@ def test_a_blank_table_is_listed_and_shown_and_what_needs_metadata_says_that_the
     assert shown["table"] == listed[0]
     assert (shown["formatVersion"], shown["figures"]["dataFiles"]) == (None, 0)
     for request in (
-        http.post(f"{path}/rename", json={"name": "other"}),
+        http.get(f"{path}/files"),
+        http.get(f"{path}/snapshots"),
+        http.get(f"{path}/refs"),
+        http.post(f"{path}/unregister"),
         http.post(f"{path}/jobs", json={"kind": "icebergCompaction"}),
     ):
         assert "it has no metadata yet" in assert_problem(request, 404, "not-found")
-    assert_problem(http.get(f"{path}/protection"), 404, "not-found")
     policy = {"settings": {"minInputFiles": 3}}
     assert http.put(f"{path}/policies/icebergCompaction", json=policy).status_code == 200
     (found,) = [
@@ -93,6 +95,61 @@ def test_a_blank_table_is_listed_and_shown_and_what_needs_metadata_says_that_the
     assert [
         one["name"] for one in http.get("/api/v1/buckets/default/tables", params=query).json()["tables"]
     ] == ["t"]
+
+
+def test_a_blank_table_is_protected_and_renamed_like_any_other(http: Http, catalog: Catalog) -> None:
+    levels, _ = catalog.new_table()
+    bucket = "arn%3Aaws%3As3tables%3Aus-east-1%3A000000000000%3Abucket%2Fdefault"
+    made = http.put(f"/s3tables/tables/{bucket}/{levels[0]}", json={"name": "blank", "format": "ICEBERG"})
+    assert made.status_code == 200, made.text
+    path = table_path(levels, "blank")
+    before = http.get(f"{path}/protection")
+    assert before.json() == {"protected": False}
+    guarded = {"If-Match": before.headers["etag"]}
+    assert http.put(f"{path}/protection", json={"protected": True}, headers=guarded).status_code == 200
+    stale = http.put(f"{path}/protection", json={"protected": False}, headers=guarded)
+    assert_problem(stale, 412, "conflict")
+    for request in (
+        http.delete(path),
+        http.delete(path, params={"purge": "true"}),
+        http.delete(catalog.table(levels, "blank")),
+        http.delete(f"/s3tables/tables/{bucket}/{levels[0]}/blank"),
+    ):
+        assert request.status_code == 403, request.text
+    assert_problem(http.post(f"{path}/rename", json={"name": "t"}), 409, "already-exists")
+    assert_problem(http.post(f"{path}/rename", json={"namespace": ["none"]}), 404, "not-found")
+    renamed = http.post(f"{path}/rename", json={"name": "other"})
+    assert (renamed.status_code, renamed.json()["name"], renamed.json()["protected"]) == (200, "other", True)
+    assert renamed.json()["arn"] == made.json()["tableARN"]
+    assert_problem(http.get(path), 404, "not-found")
+    other = table_path(levels, "other")
+    assert http.put(f"{other}/protection", json={"protected": False}).json() == {"protected": False}
+    assert http.delete(other).json() == {"droppedTable": None}
+
+
+def test_a_table_is_overwritten_only_as_it_was_read(http: Http, catalog: Catalog) -> None:
+    levels, made = catalog.new_table()
+    path = f"/api/v1/buckets/default/namespaces/{levels[0]}/tables"
+    first = made["metadata-location"]
+    append(http, catalog, levels, 1)
+    second = http.get(catalog.table(levels, "t")).json()["metadata-location"]
+
+    def overwrite(location: str, expected: str, name: str = "t") -> Any:
+        body = {"name": name, "metadataLocation": location, "overwrite": True}
+        return http.post(path, json=body | {"expectedMetadataLocation": expected})
+
+    told = assert_problem(overwrite(first, first + "x"), 412, "conflict")
+    assert f"its metadata is {second} now" in told
+    assert http.get(catalog.table(levels, "t")).json()["metadata-location"] == second
+    assert_problem(overwrite(first, second, "none"), 404, "not-found")
+    assert_problem(http.get(table_path(levels, "none")), 404, "not-found")
+    assert overwrite(first, second).json()["metadataLocation"] == first
+    # Asked for again, as its answer was lost.
+    assert overwrite(first, second).json()["metadataLocation"] == first
+    body = {"name": "t", "metadataLocation": first, "expectedMetadataLocation": first}
+    assert "goes with overwrite" in assert_problem(http.post(path, json=body), 400, "invalid")
+    empty = {"name": "n", "schema": {"type": "struct", "fields": []}, "expectedMetadataLocation": first}
+    assert "goes with metadataLocation" in assert_problem(http.post(path, json=empty), 400, "invalid")
 
 
 def test_a_table_is_made_of_a_schema_or_of_metadata_and_not_of_both(http: Http, catalog: Catalog) -> None:

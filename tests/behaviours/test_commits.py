@@ -364,6 +364,30 @@ async def test_trimming_never_leaves_the_tables_own_places(
     assert memory.exists(foreign)
 
 
+async def test_trimming_leaves_what_is_from_before_the_table_came_here(
+    platform: Platform, memory: MemoryObjectStore
+) -> None:
+    """Another catalog may go on with what was handed over, and a log names whatever its writer wanted."""
+    made = await create(platform, U)
+    await platform.tables.unregister(ANONYMOUS, "default", U)
+    begun = made.metadata.last_updated_ms
+    handed_over = f"{made.metadata.location}/metadata/00000-x.metadata.json"
+    memory.put(handed_over, b"{}")
+    trimming = {
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.metadata.previous-versions-max": "1",
+    }
+    log = [{"timestamp-ms": begun - 3_600_000, "metadata-file": handed_over}]
+    document = {**made.metadata.document, "properties": trimming, "metadata-log": log}
+    at = f"{made.metadata.location}/metadata/00001-y.metadata.json"
+    codec.write(memory, at, TableMetadata(document))
+    await platform.tables.register(ANONYMOUS, "default", U, at, overwrite=False)
+    await commit(platform, U, [], setting(k="1"))
+    assert memory.exists(handed_over)
+    await commit(platform, U, [], setting(k="2"))
+    assert not memory.exists(at)
+
+
 async def test_a_store_that_fails_before_the_swap_is_certainly_not_applied(
     platform: Platform, table: TableHandle, memory: MemoryObjectStore, faults: list[Rule]
 ) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from catalog_server.bootstrap import Platform
-from catalog_server.services.drops import DropFilter, DroppedRow, protection_tag
+from catalog_server.services.all_tables import protection_tag
+from catalog_server.services.drops import DropFilter, DroppedRow
 from catalog_server.services.handles import TableHandle
 from catalog_server.services.jobs import JobFilter, JobState, JobView
 from catalog_server.services.paging import PageRequest
@@ -539,7 +540,7 @@ async def test_protected_tables_refuse_to_go_through_every_way(
     platform: Platform, table: TableHandle, memory: MemoryObjectStore
 ) -> None:
     assert table.row is not None
-    row = await platform.drops.protect(ANONYMOUS, "default", T, protected=True)
+    row = await platform.all_tables.protect(ANONYMOUS, "default", T, protected=True)
     assert row.protected
     other = await create(platform, U)
     calls = (
@@ -558,8 +559,8 @@ async def test_protected_tables_refuse_to_go_through_every_way(
         await platform.tables.drop(ANONYMOUS, "default", U)
     stale = protection_tag(table.row)
     with pytest.raises(VersionConflict):
-        await platform.drops.protect(ANONYMOUS, "default", U, protected=False, if_match=stale)
-    await platform.drops.protect(ANONYMOUS, "default", U, protected=False, if_match=protection_tag(row))
+        await platform.all_tables.protect(ANONYMOUS, "default", U, protected=False, if_match=stale)
+    await platform.all_tables.protect(ANONYMOUS, "default", U, protected=False, if_match=protection_tag(row))
     back = await undrop(platform, await drop(platform, U))
     assert back.row is not None
     assert not back.row.protected

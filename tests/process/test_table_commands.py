@@ -125,6 +125,23 @@ def test_protect_rename_register(catalog: Catalog, call: Call) -> None:
     assert "deletes its files" in out
 
 
+def test_register_overwrites_what_it_was_asked_about(catalog: Catalog, call: Call) -> None:
+    make(catalog, "kept")
+    at = json.loads(call("unregister", "sales.kept", "--yes", "--json")[1])["metadataLocation"]
+    assert call("register", "sales.again", at, "--overwrite", "--yes")[1] == "sales.again is registered\n"
+    code, _, err = call("register", "sales.again", at)
+    assert (code, "Table already exists: sales.again" in err) == (1, True)
+    code, _, err = call("register", "sales.again", at, "--overwrite")
+    assert code == 1
+    assert f"Point sales.again, whose metadata is {at}, at {at}?" in err
+    # Of a table whose metadata is gone nothing can be read but where it was.
+    Path(at.removeprefix("file://")).rename(
+        moved := Path(at.removeprefix("file://")).with_name("moved.metadata.json")
+    )
+    code, out, _ = call("register", "sales.again", f"file://{moved}", "--overwrite", "--yes")
+    assert (code, out) == (0, f"sales.again is at file://{moved} now; before, its metadata was {at}\n")
+
+
 def test_reports_of_clients_are_listed_whatever_they_hold(
     catalog: Catalog, call: Call, server: Server
 ) -> None:

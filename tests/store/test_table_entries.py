@@ -86,7 +86,7 @@ def test_names_are_shared_with_tables_and_views(connection: Connection, blank: T
     with pytest.raises(NameTaken):
         tables.rename(connection, 1, TableIdent(DB, "u"), NAME, 2)
     with pytest.raises(NameTaken):
-        table_entries.rename_blank(connection, blank, TableIdent(DB, "u"), 2)
+        table_entries.rename(connection, blank, TableIdent(DB, "u"), 2)
     with pytest.raises(NamespaceNotEmpty):
         namespaces.drop(connection, 1, DB)
 
@@ -109,7 +109,7 @@ def test_its_first_metadata_makes_it_a_table(connection: Connection, blank: Tabl
 
 
 def test_only_the_blank_table_that_was_seen_begins(connection: Connection, blank: TableEntry) -> None:
-    table_entries.rename_blank(connection, blank, TableIdent(DB, "u"), 2)
+    table_entries.rename(connection, blank, TableIdent(DB, "u"), 2)
     assert not table_entries.begin(connection, beginning(blank), 5)
     now = table_entries.require(connection, 1, TableIdent(DB, "u"))
     assert now.version == 2

@@ -19,7 +19,7 @@ from catalog_server.api.management.parameters import (
 )
 from catalog_server.bootstrap import Platform
 from catalog_server.services import table_history
-from catalog_server.services.drops import protection_tag
+from catalog_server.services.all_tables import protection_tag
 from catalog_server.services.handles import TableHandle
 from catalog_server.services.statistics import NO_STATISTICS, Statistics
 from catalog_server.services.table_entries import TableEntry
@@ -46,7 +46,7 @@ async def list_tables(
     prefix: Annotated[str, Query(description="Only tables whose name begins so.")] = "",
 ) -> wire.Tables:
     """The tables of one namespace, or of the whole bucket."""
-    found = await platform.table_listing.list(principal, bucket, namespace, page, prefix=prefix)
+    found = await platform.all_tables.list(principal, bucket, namespace, page, prefix=prefix)
     return wire.Tables(
         tables=[_table(platform, row) for row in found.items], next_page_token=found.next_token
     )
@@ -64,11 +64,18 @@ async def make_table(
     ident = TableIdent(namespace, wanted.name)
     if wanted.metadata_location is None:
         return _table(platform, _row(await _create(platform, principal, bucket, ident, wanted)))
+    if wanted.expected_metadata_location is not None and not wanted.overwrite:
+        raise Invalid("expectedMetadataLocation goes with overwrite: without, there must be no such table")
     more = (wanted.table_schema, wanted.partition_spec, wanted.write_order, wanted.location)
     if wanted.properties or any(one is not None for one in more):
         raise Invalid("metadataLocation names metadata that says all of the table: give nothing else of it")
     handle = await platform.tables.register(
-        principal, bucket, ident, wanted.metadata_location, overwrite=wanted.overwrite
+        principal,
+        bucket,
+        ident,
+        wanted.metadata_location,
+        overwrite=wanted.overwrite,
+        expected=wanted.expected_metadata_location,
     )
     return _table(platform, _row(handle))
 
@@ -78,7 +85,7 @@ async def _create(
 ) -> TableHandle:
     if wanted.table_schema is None:
         raise Invalid("give schema, or the metadataLocation of metadata that exists already")
-    if wanted.overwrite:
+    if wanted.overwrite or wanted.expected_metadata_location is not None:
         raise Invalid("overwrite goes with metadataLocation: an empty table takes no table's place")
     spec = TableSpec(
         schema=wanted.table_schema,
@@ -96,7 +103,7 @@ async def get_table(
     platform: OnPlatform, principal: By, bucket: BucketName, namespace: InNamespace, table: TableName
 ) -> wire.TableDetails:
     """One table with its figures, which are read from the manifests of its current snapshot."""
-    entry = await platform.table_listing.one(principal, bucket, TableIdent(namespace, table))
+    entry = await platform.all_tables.one(principal, bucket, TableIdent(namespace, table))
     if entry.metadata_location is None:
         return wire.TableDetails(
             table=_table(platform, entry), format_version=None, properties={}, figures=_figures(NO_STATISTICS)
@@ -131,7 +138,7 @@ async def get_table_files(
     platform: OnPlatform, principal: By, bucket: BucketName, namespace: InNamespace, table: TableName
 ) -> wire.TableFiles:
     """The files of a table's current snapshot, by size."""
-    handle = await platform.tables.load(principal, bucket, TableIdent(namespace, table))
+    handle = await _load(platform, principal, bucket, TableIdent(namespace, table))
     found = await platform.statistics.of(handle)
     return wire.TableFiles(
         snapshot_id=found.current_snapshot_id,
@@ -152,7 +159,7 @@ async def list_snapshots(
     page: OnePage,
 ) -> wire.Snapshots:
     """The snapshots of a table, newest first."""
-    handle = await platform.tables.load(principal, bucket, TableIdent(namespace, table))
+    handle = await _load(platform, principal, bucket, TableIdent(namespace, table))
     found = await table_history.snapshots(handle, page)
     return wire.Snapshots(
         snapshots=[wire.Snapshot(**asdict(one)) for one in found.items], next_page_token=found.next_token
@@ -164,7 +171,7 @@ async def list_refs(
     platform: OnPlatform, principal: By, bucket: BucketName, namespace: InNamespace, table: TableName
 ) -> wire.Refs:
     """The branches and tags of a table."""
-    handle = await platform.tables.load(principal, bucket, TableIdent(namespace, table))
+    handle = await _load(platform, principal, bucket, TableIdent(namespace, table))
     return wire.Refs(refs=[wire.Ref(**asdict(one)) for one in table_history.refs(handle)])
 
 
@@ -179,7 +186,9 @@ async def get_protection(
     response: Response,
 ) -> wire.Protection:
     """Whether a table refuses to be dropped."""
-    return _protection(await platform.tables.row(principal, bucket, TableIdent(namespace, table)), response)
+    return _protection(
+        await platform.all_tables.one(principal, bucket, TableIdent(namespace, table)), response
+    )
 
 
 @router.put(_TABLE + "/protection", responses=Tagged.OF_OK)
@@ -196,10 +205,10 @@ async def put_protection(  # noqa: PLR0913 - each is one part of the request
 ) -> wire.Protection:
     """Let a table refuse to be dropped, purged, unregistered and overwritten, or no more."""
     ident = TableIdent(namespace, table)
-    row = await platform.drops.protect(
+    entry = await platform.all_tables.protect(
         principal, bucket, ident, protected=wanted.protected, if_match=_tag(if_match)
     )
-    return _protection(row, response)
+    return _protection(entry, response)
 
 
 @router.post(_TABLE + "/rename")
@@ -215,8 +224,8 @@ async def rename_table(
     """Give a table another name, maybe in another namespace; its files stay where they are."""
     levels = namespace.levels if wanted.namespace is None else tuple(wanted.namespace)
     destination = TableIdent(Namespace(levels), table if wanted.name is None else wanted.name)
-    await platform.tables.rename(principal, bucket, TableIdent(namespace, table), destination)
-    return _table(platform, await platform.tables.row(principal, bucket, destination))
+    renamed = await platform.all_tables.rename(principal, bucket, TableIdent(namespace, table), destination)
+    return _table(platform, renamed)
 
 
 @router.post(_TABLE + "/unregister")
@@ -224,9 +233,16 @@ async def unregister_table(
     platform: OnPlatform, principal: By, bucket: BucketName, namespace: InNamespace, table: TableName
 ) -> wire.Unregistered:
     """Take a table out of the catalog and keep every file of it; it is not among the dropped tables."""
-    handle = await platform.tables.unregister(principal, bucket, TableIdent(namespace, table))
+    ident = TableIdent(namespace, table)
+    await platform.all_tables.require_metadata(principal, bucket, ident)
+    handle = await platform.tables.unregister(principal, bucket, ident)
     row = _row(handle)
     return wire.Unregistered(metadata_location=row.metadata_location, location=row.location)
+
+
+async def _load(platform: Platform, principal: By, bucket: str, ident: TableIdent) -> TableHandle:
+    await platform.all_tables.require_metadata(principal, bucket, ident)
+    return await platform.tables.load(principal, bucket, ident)
 
 
 def _row(handle: TableHandle) -> TableRow:
@@ -259,9 +275,9 @@ def _figures(found: Statistics) -> wire.Figures:
     return wire.Figures(**values)
 
 
-def _protection(row: TableRow, response: Response) -> wire.Protection:
-    response.headers["ETag"] = f'"{protection_tag(row)}"'
-    return wire.Protection(protected=row.protected)
+def _protection(entry: TableEntry, response: Response) -> wire.Protection:
+    response.headers["ETag"] = f'"{protection_tag(entry)}"'
+    return wire.Protection(protected=entry.protected)
 
 
 def _tag(if_match: str | None) -> str | None:

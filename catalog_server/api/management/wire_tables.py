@@ -130,6 +130,10 @@ class NewTable(Wire):
         False,
         description="With metadataLocation: also when there is a table of that name, which is pointed there.",
     )
+    expected_metadata_location: str | None = Field(
+        None,
+        description="With overwrite: only if the table is there and this is its metadata; else 404 or 412.",
+    )
     table_schema: dict[str, Any] | None = Field(
         None,
         alias="schema",
