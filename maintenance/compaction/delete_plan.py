@@ -4,7 +4,7 @@ Pure. Only deletes of data files that no group rewrites: whatever becomes of eit
 file has at least twice the rows of the largest it came from, so that a deleted row is rewritten a few times only.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,9 +13,10 @@ from maintenance.compaction.plan_types import PlannedDeletes, PlannedFile
 from maintenance.policy_types import CompactionPolicy
 from table_format.commit.tree import FileKey, file_key
 from table_format.manifest.entries import Content, DataFile, ManifestEntry, Partition
+from table_format.manifest.lines import FileLine
 from table_format.metadata.document import TableMetadata
 from table_format.scan.index import Scope, is_vector, referenced_path, scope_of
-from table_format.scan.plan import FileTask, SnapshotFiles
+from table_format.scan.lines import SnapshotLines
 
 GRANULARITY_PROPERTY: Final = "write.delete.granularity"
 MOST_RECORDS: Final = 2_000_000
@@ -25,36 +26,41 @@ MOST_DATA_FILES: Final = 1_000
 
 
 def plan_deletes(
-    files: SnapshotFiles, metadata: TableMetadata, policy: CompactionPolicy, rewritten: set[str]
+    files: SnapshotLines, metadata: TableMetadata, policy: CompactionPolicy, rewritten: set[str]
 ) -> tuple[PlannedDeletes, ...]:
     """The rewrites of deletes, the same for the same input; `rewritten` are the paths of data files in groups."""
     if not policy.merge_position_deletes or metadata.format_version < 2:
         return ()
     if metadata.format_version > 2:
-        return (*_vectors(files.tasks, rewritten), *_superseded(files))
+        return (*_vectors(files, rewritten), *_superseded(files))
     by_file = metadata.properties.get(GRANULARITY_PROPERTY, "").strip().lower() == "file"
     return tuple(_merges(files, policy, rewritten, by_file=by_file))
 
 
-def positional(task: FileTask) -> list[ManifestEntry]:
-    """The position delete files, not vectors, that apply to a data file."""
+def positional(deletes: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+    """The position delete files, not vectors, among the deletes that apply to a data file."""
     return [
         entry
-        for entry in task.deletes
+        for entry in deletes
         if entry.data_file.content is Content.POSITION_DELETES and not is_vector(entry.data_file)
     ]
 
 
-def _vectors(tasks: Sequence[FileTask], rewritten: set[str]) -> Iterable[PlannedDeletes]:
+def _burdened(files: SnapshotLines) -> Iterator[tuple[FileLine, list[ManifestEntry]]]:
+    """The data files to which position delete files apply, and those."""
+    for line in files.lines if files.deletes else ():
+        if found := positional(files.deletes.get(line.file_path, ())):
+            yield line, found
+
+
+def _vectors(files: SnapshotLines, rewritten: set[str]) -> Iterable[PlannedDeletes]:
     """Every data file gets its vector, in as few Puffin files as there are partitions."""
     open_plans: dict[Scope, _Vectors] = {}
-    ordered = sorted(tasks, key=lambda task: task.entry.data_file.file_path)
-    for task in ordered:
-        file, found = task.entry.data_file, positional(task)
+    for file, found in sorted(_burdened(files), key=lambda one: one[0].file_path):
         records = sum(entry.data_file.record_count for entry in found)
         if not records or file.file_path in rewritten or records > MOST_RECORDS:
             continue
-        if why_not_applied(FileTask(task.entry, tuple(found))) is not None:
+        if why_not_applied(file, found) is not None:
             continue
         current = open_plans.get(scope_of(file))
         if current is not None and current.is_full(records):
@@ -67,9 +73,9 @@ def _vectors(tasks: Sequence[FileTask], rewritten: set[str]) -> Iterable[Planned
         yield plan.planned()
 
 
-def _superseded(files: SnapshotFiles) -> Iterable[PlannedDeletes]:
+def _superseded(files: SnapshotLines) -> Iterable[PlannedDeletes]:
     """Files that apply to no data file any more, by partition: others wrote vectors, and left them behind."""
-    applying = {file_key(entry.data_file) for task in files.tasks for entry in positional(task)}
+    applying = {file_key(entry.data_file) for _, found in _burdened(files) for entry in found}
     parts: dict[Scope, list[ManifestEntry]] = {}
     for entry in files.delete_entries:
         if _may_merge(entry.data_file) and file_key(entry.data_file) not in applying:
@@ -111,10 +117,10 @@ class _Vectors:
 
 
 def _merges(
-    files: SnapshotFiles, policy: CompactionPolicy, rewritten: set[str], *, by_file: bool
+    files: SnapshotLines, policy: CompactionPolicy, rewritten: set[str], *, by_file: bool
 ) -> Iterable[PlannedDeletes]:
     """Small files of a partition become one, or one a data file where the table wants that granularity."""
-    concerned = _blocked(files.tasks, rewritten)
+    concerned = _blocked(files, rewritten)
     parts: dict[tuple[Scope, str | None], list[ManifestEntry]] = {}
     for entry in files.delete_entries:
         file = entry.data_file
@@ -142,14 +148,13 @@ def _may_merge(file: DataFile) -> bool:
     )
 
 
-def _blocked(tasks: Sequence[FileTask], rewritten: set[str]) -> set[FileKey]:
+def _blocked(files: SnapshotLines, rewritten: set[str]) -> set[FileKey]:
     """The delete files of data files that are rewritten, or that lie in another partition (so that it is in doubt)."""
     return {
         file_key(entry.data_file)
-        for task in tasks
-        for entry in positional(task)
-        if task.entry.data_file.file_path in rewritten
-        or scope_of(task.entry.data_file) != scope_of(entry.data_file)
+        for line, found in _burdened(files)
+        for entry in found
+        if line.file_path in rewritten or scope_of(line) != scope_of(entry.data_file)
     }
 
 

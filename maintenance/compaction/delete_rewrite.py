@@ -3,7 +3,7 @@
 Decides nothing and commits nothing. What was written is read back and must be exactly what was meant.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -19,8 +19,9 @@ from table_format.commit.tree import file_key
 from table_format.errors import Internal
 from table_format.manifest.entries import DataFile, ManifestEntry
 from table_format.scan.index import scope_of
-from table_format.scan.plan import FileTask, SnapshotFiles
-from table_format.scan.positions import position_batches, read_positions
+from table_format.scan.lines import SnapshotLines
+from table_format.scan.plan import FileTask
+from table_format.scan.positions import position_batches, read_positions, referenced_paths
 from table_format.scan.vectors import read_vector
 from table_format.write.positions import write_positions
 from table_format.write.vectors import write_vectors
@@ -33,7 +34,6 @@ class _Gathered:
     """Deleted positions by data file."""
 
     parts: dict[str, list[_Positions]] = field(default_factory=dict)
-    named: set[str] = field(default_factory=set)
 
     def add(self, path: str, positions: _Positions) -> None:
         self.parts.setdefault(path, []).append(positions)
@@ -42,7 +42,7 @@ class _Gathered:
         return np.unique(np.concatenate(self.parts[path]))
 
 
-def execute_deletes(planned: PlannedDeletes, files: SnapshotFiles, place: Place) -> list[DeleteRewrite]:
+def execute_deletes(planned: PlannedDeletes, files: SnapshotLines, place: Place) -> list[DeleteRewrite]:
     """Write what takes the place of the planned delete files; nothing when they delete no row of a live file.
 
     Raises:
@@ -51,23 +51,25 @@ def execute_deletes(planned: PlannedDeletes, files: SnapshotFiles, place: Place)
         NoSuchFile: one is gone.
         Stopped: the job is to end; what was written may go.
     """
-    tasks = {task.entry.data_file.file_path: task for task in files.tasks}
     wanted = {file.path for file in planned.inputs}
     inputs = [entry for entry in files.delete_entries if entry.data_file.file_path in wanted]
     if planned.data_files:
+        tasks = files.bare_tasks(set(planned.data_files))
         return _vectors(planned, inputs, [tasks[path] for path in planned.data_files], files, place)
-    return [_merged(planned, inputs, tasks, files, place)]
+    return [_merged(planned, inputs, files, place)]
 
 
 def _vectors(
     planned: PlannedDeletes,
     inputs: Sequence[ManifestEntry],
     tasks: Sequence[FileTask],
-    files: SnapshotFiles,
+    files: SnapshotLines,
     place: Place,
 ) -> list[DeleteRewrite]:
     applying = {
-        task.entry.data_file.file_path: {entry.data_file.file_path: entry for entry in positional(task)}
+        task.entry.data_file.file_path: {
+            entry.data_file.file_path: entry for entry in positional(task.deletes)
+        }
         for task in tasks
     }
     found = _Gathered()
@@ -101,15 +103,15 @@ def _vectors(
 def _merged(
     planned: PlannedDeletes,
     inputs: Sequence[ManifestEntry],
-    tasks: Mapping[str, FileTask],
-    files: SnapshotFiles,
+    files: SnapshotLines,
     place: Place,
 ) -> DeleteRewrite:
+    named = {path for entry in inputs for path in referenced_paths(place.store, entry.data_file)}
+    tasks = files.bare_tasks(named)
     found = _Gathered()
     for entry in inputs:
         place.go_on()
         for path, positions in position_batches(place.store, entry.data_file):
-            found.named.add(path)
             if path in tasks and _applies(entry, tasks[path]):
                 found.add(path, positions)
     output = None
@@ -129,10 +131,10 @@ def _merged(
         for path, positions in deleted.items():
             _check(positions, written[path], output, path)
     return DeleteRewrite(
-        data=[tasks[path].entry for path in sorted(found.named) if path in tasks],
+        data=[tasks[path].entry for path in sorted(named) if path in tasks],
         deletes=inputs,
         output=output,
-        named=frozenset(found.named),
+        named=frozenset(named),
         base_snapshot_id=files.snapshot_id or 0,
         base_sequence_number=files.sequence_number,
     )
@@ -141,7 +143,7 @@ def _merged(
 def _applies(delete: ManifestEntry, task: FileTask) -> bool:
     """Whether it is as young as the data file, in its partition, and no vector stands in its place."""
     key = file_key(delete.data_file)
-    attached = any(file_key(entry.data_file) == key for entry in positional(task))
+    attached = any(file_key(entry.data_file) == key for entry in positional(task.deletes))
     return attached and scope_of(task.entry.data_file) == scope_of(delete.data_file)
 
 

@@ -19,7 +19,8 @@ from table_format.io.counted import CountedStore
 from table_format.io.store import ObjectStore
 from table_format.metadata.document import TableMetadata
 from table_format.scan.deletes import with_deletes_that_name_them
-from table_format.scan.plan import FileTask, SnapshotFiles, snapshot_files, with_metrics
+from table_format.scan.lines import SnapshotLines, snapshot_lines, whole_tasks
+from table_format.scan.plan import FileTask
 
 _AFTER_CONFLICT_MS = 5_000
 
@@ -64,26 +65,26 @@ def planned_of(
     settings: JobSettings,
     now_ms: int,
     reaches: Callable[[str], bool],
-) -> tuple[CompactionPlan | Nothing, SnapshotFiles, list[FileTask]] | Report:
+) -> tuple[CompactionPlan | Nothing, SnapshotLines, list[FileTask]] | Report:
     """The plan for the table's head, its files, and those that groups take.
 
-    Of all others only what planning needs is read.
+    Of all others only what planning needs is read and held.
 
     Raises:
         NoSuchFile, Invalid: a manifest cannot be read.
     """
-    found = own_files(reaches, snapshot_files(store, metadata, metrics=False))
+    found = own_files(reaches, snapshot_lines(store, metadata))
     if isinstance(found, Report):
         return found
     files, foreign = found
-    files = replace(files, tasks=with_deletes_that_name_them(store, files))
+    files = with_deletes_that_name_them(store, files)
     planned = plan(files, metadata, policy, settings, now_ms)
     if foreign:
         planned = replace(planned, left_alone={**planned.left_alone, OUTSIDE: foreign})
     if isinstance(planned, Nothing):
         return planned, files, []
     paths = {file.path for group in planned.groups for file in group.inputs}
-    return planned, files, with_metrics(store, metadata, files, paths)
+    return planned, files, whole_tasks(store, metadata, files, paths)
 
 
 def _left_alone(planned: CompactionPlan | Nothing, policy: CompactionPolicy) -> dict[str, Figure]:

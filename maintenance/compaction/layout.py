@@ -12,7 +12,7 @@ from typing import Final
 from maintenance.setting_rules import SortField
 from table_format.errors import Invalid, Unsupported
 from table_format.jsontypes import JsonObject
-from table_format.manifest.entries import DataFile
+from table_format.manifest.lines import FileLine
 from table_format.metadata import columns
 from table_format.metadata.document import TableMetadata
 from table_format.write.ordering import Ordering
@@ -40,7 +40,7 @@ class Layout:
     note: str | None = None
     """Why it is not what the policy asks for."""
 
-    def unsorted(self, file: DataFile) -> bool:
+    def unsorted(self, file: FileLine) -> bool:
         """Whether the file is to be sorted for the sake of its order alone, and is not."""
         return self.order_id is not None and file.sort_order_id != self.order_id
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from table_format.jsontypes import JsonObject
-from table_format.manifest.entries import DataFile
+from table_format.manifest.lines import FileLine
 from table_format.metadata.document import TableMetadata
-from table_format.scan.plan import FileTask
 from table_format.schema.types import FieldView, fields_by_id
 
 _TIMES: Final = frozenset({"year", "month", "day", "hour"})
@@ -23,13 +22,13 @@ class OpenWindow:
 
     newest: Mapping[int, tuple[int, int]]
 
-    def has(self, file: DataFile) -> bool:
+    def has(self, file: FileLine) -> bool:
         """Whether the file lies in one."""
         found = self.newest.get(file.spec_id)
         return found is not None and file.partition[found[0]] == found[1]
 
 
-def open_window(tasks: Sequence[FileTask], metadata: TableMetadata, seconds: int, now_ms: int) -> OpenWindow:
+def open_window(files: Sequence[FileLine], metadata: TableMetadata, seconds: int, now_ms: int) -> OpenWindow:
     """What was written to within so many seconds; nothing for 0, or for a table that no time partitions.
 
     Only commits that bring rows count, not those of maintenance; of a snapshot that is gone, nothing is known but that
@@ -45,13 +44,12 @@ def open_window(tasks: Sequence[FileTask], metadata: TableMetadata, seconds: int
         if (snapshot.get("summary") or {}).get("operation") != "replace"
     }
     last: dict[tuple[int, int, int], int] = {}
-    for task in tasks:
-        file = task.entry.data_file
+    for file in files:
         place = places.get(file.spec_id)
         time = None if place is None else file.partition[place]
         if place is not None and isinstance(time, int):
             key = (file.spec_id, place, time)
-            last[key] = max(last.get(key, 0), written.get(task.entry.snapshot_id or -1, 0))
+            last[key] = max(last.get(key, 0), written.get(file.snapshot_id or -1, 0))
     newest: dict[int, tuple[int, int]] = {}
     for spec_id, place, time in sorted(last):
         newest[spec_id] = (place, time)

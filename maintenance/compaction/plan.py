@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from maintenance.compaction.columns import why_not_rewritten
@@ -17,9 +17,10 @@ from maintenance.policies import CompactionPolicy, Tier
 from maintenance.ports import JobSettings
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import ManifestEntry, Partition
+from table_format.manifest.lines import FileLine
 from table_format.metadata.document import TableMetadata
+from table_format.scan.lines import SnapshotLines
 from table_format.scan.partitions import partition_key
-from table_format.scan.plan import FileTask, SnapshotFiles
 from table_format.schema.types import fields_by_id
 
 _KNOWN_TRANSFORMS = ("identity", "year", "month", "day", "hour", "void")
@@ -29,36 +30,36 @@ _DELETES = "deletes"
 
 
 def plan(
-    files: SnapshotFiles,
+    files: SnapshotLines,
     metadata: TableMetadata,
     policy: CompactionPolicy,
     settings: JobSettings,
     now_ms: int,
 ) -> CompactionPlan | Nothing:
     """The groups to rewrite, those with most files and deletes first, or why there are none."""
-    if files.snapshot_id is None or not files.tasks:
+    if files.snapshot_id is None or not files.lines:
         return Nothing(reason="the table has no data files")
     left: Counter[str] = Counter()
     layout = layout_of(metadata, policy.strategy, policy.sort_order)
-    groups: list[PlannedGroup] = []
+    groups: list[_Group] = []
     odd = why_not_rewritten(metadata)
     if odd is None:
-        for (spec_id, _), part in _candidates(files.tasks, metadata, policy, layout, now_ms, left).items():
-            groups += _groups(spec_id, part, policy, left)
+        for part in _candidates(files, metadata, policy, layout, now_ms, left):
+            groups += _groups(part, policy, files.deletes, left)
     else:
-        left[odd] = len(files.tasks)
-    deletes = plan_deletes(files, metadata, policy, {file.path for group in groups for file in group.inputs})
+        left[odd] = len(files.lines)
+    rewritten = (
+        {line.file_path for group in groups for line in group.lines} if files.delete_entries else set()
+    )
+    deletes = plan_deletes(files, metadata, policy, rewritten)
     if not groups and not deletes:
         return Nothing(
             reason=_why_nothing(left, policy) if odd is None else f"the table is left alone: {odd}",
-            data_files=len(files.tasks),
+            data_files=len(files.lines),
             left_alone=dict(sorted(left.items())),
         )
     groups.sort(key=_rank)
-    chosen = [
-        replace(group, strategy=layout.strategy, order_id=layout.order_id, sort_fields=layout.fields)
-        for group in _within_limits(groups, policy, settings)
-    ]
+    chosen = [group.planned(layout, files.deletes) for group in _within_limits(groups, policy, settings)]
     return CompactionPlan(
         snapshot_id=files.snapshot_id,
         sequence_number=files.sequence_number,
@@ -67,65 +68,108 @@ def plan(
             for group in chosen
         ),
         remaining_groups=len(groups) - len(chosen),
-        data_files=len(files.tasks),
+        data_files=len(files.lines),
         left_alone=dict(sorted(left.items())),
         deletes=deletes,
     )
+
+
+_Deletes = Mapping[str, tuple[ManifestEntry, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
     """The files of one spec and partition that may be rewritten."""
 
+    spec_id: int
     partition: Partition
-    files: list[PlannedFile] = field(default_factory=list)
+    lines: list[FileLine] = field(default_factory=list)
     heavy: set[str] = field(default_factory=set)
     """Those to be rewritten for their deletes alone."""
 
 
-_Candidates = dict[tuple[int, object], _Part]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """A group that is worth rewriting; most of those of a large table are left for later runs."""
+
+    part: _Part
+    tier: Tier
+    reason: str
+    lines: Sequence[FileLine]
+    relieved: int
+    """Files and deletes that it rids readers of."""
+
+    @property
+    def size(self) -> int:
+        return sum(line.file_size_in_bytes for line in self.lines)
+
+    def planned(self, layout: Layout, deletes: _Deletes) -> PlannedGroup:
+        return PlannedGroup(
+            spec_id=self.part.spec_id,
+            partition=self.part.partition,
+            below_bytes=self.tier.below_bytes,
+            target_bytes=self.tier.target_bytes,
+            reason=self.reason,
+            inputs=tuple(
+                PlannedFile(
+                    path=line.file_path,
+                    size=line.file_size_in_bytes,
+                    records=line.record_count,
+                    sequence_number=line.sequence_number,
+                    delete_files=len(deletes.get(line.file_path, ())),
+                )
+                for line in self.lines
+            ),
+            strategy=layout.strategy,
+            order_id=layout.order_id,
+            sort_fields=layout.fields,
+        )
 
 
 def _candidates(
-    tasks: Sequence[FileTask],
+    files: SnapshotLines,
     metadata: TableMetadata,
     policy: CompactionPolicy,
     layout: Layout,
     now_ms: int,
     left: Counter[str],
-) -> _Candidates:
+) -> Iterable[_Part]:
     columns = fields_by_id(metadata.schema())
     known_specs = {spec["spec-id"]: _why_not_spec(spec, columns) for spec in metadata.partition_specs}
-    why_young = _why_young(tasks, metadata, policy, now_ms)
-    found: _Candidates = {}
-    weights = burdens(tasks)
-    for task in tasks:
-        entry = task.entry
-        heavy = weights.heavy(task, policy)
-        reason = _why_not(task, known_specs, policy, layout, heavy=heavy) or why_young(entry)
+    why_young = _why_young(files.lines, metadata, policy, now_ms)
+    parts: dict[tuple[int, object], _Part] = {}
+    # Files of one manifest share the objects of their partitions, which are found sooner than equal ones.
+    seen: dict[tuple[int, int], _Part] = {}
+    weights = burdens(files)
+    for line in files.lines:
+        deletes = files.deletes.get(line.file_path, ()) if files.deletes else ()
+        heavy = weights.heavy(line, deletes, policy) if deletes else False
+        reason = _why_not(line, deletes, known_specs, policy, layout, heavy=heavy) or why_young(line)
         if reason is not None:
             left[reason] += 1
             continue
-        file = entry.data_file
-        key = (file.spec_id, partition_key(file.partition))
-        part = found.setdefault(key, _Part(partition=file.partition))
-        part.files.append(_planned(task))
+        part = seen.get((line.spec_id, id(line.partition)))
+        if part is None:
+            key = (line.spec_id, partition_key(line.partition))
+            part = parts.setdefault(key, _Part(spec_id=line.spec_id, partition=line.partition))
+            seen[line.spec_id, id(line.partition)] = part
+        part.lines.append(line)
         if heavy:
-            part.heavy.add(file.file_path)
-    return found
+            part.heavy.add(line.file_path)
+    return parts.values()
 
 
 def _why_young(
-    tasks: Sequence[FileTask], metadata: TableMetadata, policy: CompactionPolicy, now_ms: int
-) -> Callable[[ManifestEntry], str | None]:
+    lines: Sequence[FileLine], metadata: TableMetadata, policy: CompactionPolicy, now_ms: int
+) -> Callable[[FileLine], str | None]:
     written = {snapshot["snapshot-id"]: int(snapshot["timestamp-ms"]) for snapshot in metadata.snapshots}
     youngest = now_ms - policy.min_file_age_seconds * 1000
-    window = open_window(tasks, metadata, policy.open_partition_seconds, now_ms)
+    window = open_window(lines, metadata, policy.open_partition_seconds, now_ms)
 
-    def why(entry: ManifestEntry) -> str | None:
-        if policy.min_file_age_seconds and written.get(entry.snapshot_id or -1, 0) > youngest:
+    def why(line: FileLine) -> str | None:
+        if policy.min_file_age_seconds and written.get(line.snapshot_id or -1, 0) > youngest:
             return "younger than minFileAgeSeconds"
-        if window.has(entry.data_file):
+        if window.newest and window.has(line):
             return "in the newest partition, written to within openPartitionSeconds"
         return None
 
@@ -143,81 +187,58 @@ def _why_not_spec(spec: JsonObject, columns: Mapping[int, object]) -> str | None
 
 
 def _why_not(
-    task: FileTask,
+    line: FileLine,
+    deletes: Sequence[ManifestEntry],
     known_specs: Mapping[int, str | None],
     policy: CompactionPolicy,
     layout: Layout,
     *,
     heavy: bool,
 ) -> str | None:
-    file = task.entry.data_file
-    wanted = heavy or layout.unsorted(file)
-    if tier_of(file.file_size_in_bytes, policy.tiers) is None and not wanted:
-        return "large enough, with few deletes" if task.deletes else "large enough"
-    if (doubt := why_not_applied(task)) is not None:
+    if tier_of(line.file_size_in_bytes, policy.tiers) is None and not (heavy or layout.unsorted(line)):
+        return "large enough, with few deletes" if deletes else "large enough"
+    if deletes and (doubt := why_not_applied(line, deletes)) is not None:
         return doubt
-    if file.file_format.upper() != "PARQUET":
-        return f"format {file.file_format}"
-    if file.key_metadata is not None:
+    if line.file_format.upper() != "PARQUET":
+        return f"format {line.file_format}"
+    if line.key_metadata is not None:
         return "encrypted"
-    return known_specs.get(file.spec_id, "partition spec unknown")
+    return known_specs.get(line.spec_id, "partition spec unknown")
 
 
-def _planned(task: FileTask) -> PlannedFile:
-    file = task.entry.data_file
-    return PlannedFile(
-        path=file.file_path,
-        size=file.file_size_in_bytes,
-        records=file.record_count,
-        sequence_number=task.entry.sequence_number or 0,
-        delete_files=len(task.deletes),
-    )
-
-
-def _groups(spec_id: int, part: _Part, policy: CompactionPolicy, left: Counter[str]) -> list[PlannedGroup]:
+def _groups(part: _Part, policy: CompactionPolicy, deletes: _Deletes, left: Counter[str]) -> list[_Group]:
     groups = []
 
-    def group(tier: Tier, reason: str, inputs: Sequence[PlannedFile]) -> None:
-        groups.append(
-            PlannedGroup(
-                spec_id=spec_id,
-                partition=part.partition,
-                below_bytes=tier.below_bytes,
-                target_bytes=tier.target_bytes,
-                reason=reason,
-                inputs=tuple(inputs),
-            )
-        )
+    def group(tier: Tier, reason: str, lines: Sequence[FileLine]) -> None:
+        also = sum(len(deletes.get(line.file_path, ())) for line in lines) if deletes else 0
+        groups.append(_Group(part=part, tier=tier, reason=reason, lines=lines, relieved=len(lines) + also))
 
-    for candidate in pack(part.files, policy.tiers):
+    for candidate in pack(part.lines, policy.tiers):
         worthy = worth(candidate, policy.min_input_files)
         if worthy is not None:
             group(candidate.tier, str(worthy), candidate.files)
             continue
-        heavy = [file for file in candidate.files if file.path in part.heavy]
+        heavy = [line for line in candidate.files if line.file_path in part.heavy]
         if heavy:
             group(candidate.tier, _DELETES, heavy)
         if others := len(candidate.files) - len(heavy):
             left["alone in its bin" if len(candidate.files) == 1 else "too little to merge yet"] += others
-    for file in part.files:
-        if tier_of(file.size, policy.tiers) is None:
+    for line in part.lines:
+        if tier_of(line.file_size_in_bytes, policy.tiers) is None:
             # Large enough: it is a candidate for its deletes, or else because it is not sorted.
-            reason = _DELETES if file.path in part.heavy else str(BinReason.UNSORTED)
-            group(policy.tiers[-1], reason, [file])
+            reason = _DELETES if line.file_path in part.heavy else str(BinReason.UNSORTED)
+            group(policy.tiers[-1], reason, [line])
     return groups
 
 
-def _rank(group: PlannedGroup) -> tuple[int, int, str, int, str]:
-    first = group.inputs[0]
-    partition = json.dumps([encode_value(value) for value in group.partition])
-    relieved = sum(1 + file.delete_files for file in group.inputs)
-    return (-relieved, group.spec_id, partition, first.sequence_number, first.path)
+def _rank(group: _Group) -> tuple[int, int, str, int, str]:
+    first, part = group.lines[0], group.part
+    partition = json.dumps([encode_value(value) for value in part.partition])
+    return (-group.relieved, part.spec_id, partition, first.sequence_number, first.file_path)
 
 
-def _within_limits(
-    groups: list[PlannedGroup], policy: CompactionPolicy, settings: JobSettings
-) -> list[PlannedGroup]:
-    chosen: list[PlannedGroup] = []
+def _within_limits(groups: list[_Group], policy: CompactionPolicy, settings: JobSettings) -> list[_Group]:
+    chosen: list[_Group] = []
     size = 0
     for group in groups[: settings.max_groups_per_run]:
         size += group.size

@@ -41,7 +41,8 @@ from table_format.errors import (
 from table_format.ident import TableIdent
 from table_format.jsontypes import JsonObject
 from table_format.metadata.document import TableMetadata
-from table_format.scan.plan import FileTask, SnapshotFiles
+from table_format.scan.lines import SnapshotLines
+from table_format.scan.plan import FileTask
 from table_format.schema.types import fields_by_id
 
 _log = structlog.get_logger(__name__)
@@ -120,7 +121,7 @@ class Session:
         job: Job,
         table: LoadedTable,
         spent: Spent,
-        planned: tuple[SnapshotFiles, Sequence[FileTask]],
+        planned: tuple[SnapshotLines, Sequence[FileTask]],
     ) -> None:
         """Prepare; `planned` are the files of the snapshot that was planned on, and those that groups take."""
         self._ctx = ctx

@@ -5,12 +5,13 @@ without new files, ends. In a tier a row is rewritten once to leave the tier, or
 file at least twice the size of the largest it came from.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 
-from maintenance.compaction.plan_types import PlannedFile
 from maintenance.setting_rules import Tier
+from table_format.manifest.lines import FileLine
 
 
 class BinReason(StrEnum):
@@ -29,41 +30,53 @@ class Bin:
     """Files of one tier that are neighbours in time, together not above the tier's target."""
 
     tier: Tier
-    files: tuple[PlannedFile, ...]
+    files: tuple[FileLine, ...]
 
     @property
     def size(self) -> int:
         """Bytes of all files."""
-        return sum(file.size for file in self.files)
+        return sum(file.file_size_in_bytes for file in self.files)
 
 
 def tier_of(size: int, tiers: Sequence[Tier]) -> Tier | None:
     """The first tier whose border the size is below; None for a file that is large enough."""
-    return next((tier for tier in tiers if size < tier.below_bytes), None)
+    for tier in tiers:  # asked for every file of a table: a generator would take three times as long
+        if size < tier.below_bytes:
+            return tier
+    return None
 
 
-def pack(files: Sequence[PlannedFile], tiers: Sequence[Tier]) -> list[Bin]:
+def pack(files: Sequence[FileLine], tiers: Sequence[Tier]) -> list[Bin]:
     """All bins of one partition, also those not worth rewriting: per tier, in the order of (sequence, path)."""
-    open_bins: dict[Tier, list[PlannedFile]] = {}
-    sizes: dict[Tier, int] = {}
-    bins: list[Bin] = []
-    for file in sorted(files, key=lambda file: (file.sequence_number, file.path)):
-        tier = tier_of(file.size, tiers)
-        if tier is None:
-            continue
-        content = open_bins.setdefault(tier, [])
-        if content and sizes[tier] + file.size > tier.target_bytes:
-            bins.append(Bin(tier=tier, files=tuple(content)))
-            content.clear()
-        sizes[tier] = (sizes[tier] if content else 0) + file.size
-        content.append(file)
-    bins += [Bin(tier=tier, files=tuple(content)) for tier, content in open_bins.items() if content]
+    by_tier: dict[int, list[FileLine]] = {}
+    for file in sorted(files, key=attrgetter("sequence_number", "file_path")):
+        tier = tier_of(file.file_size_in_bytes, tiers)
+        if tier is not None:
+            by_tier.setdefault(tier.below_bytes, []).append(file)
+    bins = [
+        packed
+        for tier in tiers
+        for packed in _filled(tier, by_tier.pop(tier.below_bytes, []))  # two with one border are one
+    ]
     return sorted(bins, key=lambda candidate: (candidate.tier.below_bytes, _age(candidate)))
+
+
+def _filled(tier: Tier, files: Sequence[FileLine]) -> Iterator[Bin]:
+    content: list[FileLine] = []
+    size = 0
+    for file in files:
+        if content and size + file.file_size_in_bytes > tier.target_bytes:
+            yield Bin(tier=tier, files=tuple(content))
+            content, size = [], 0
+        content.append(file)
+        size += file.file_size_in_bytes
+    if content:
+        yield Bin(tier=tier, files=tuple(content))
 
 
 def _age(candidate: Bin) -> tuple[int, str]:
     first = candidate.files[0]
-    return first.sequence_number, first.path
+    return first.sequence_number, first.file_path
 
 
 def worth(candidate: Bin, min_input_files: int) -> BinReason | None:
@@ -73,7 +86,7 @@ def worth(candidate: Bin, min_input_files: int) -> BinReason | None:
     size = candidate.size
     if size >= candidate.tier.below_bytes:
         return BinReason.LEAVES_TIER
-    largest = max(file.size for file in candidate.files)
+    largest = max(file.file_size_in_bytes for file in candidate.files)
     if len(candidate.files) >= min_input_files and size >= 2 * largest:
         return BinReason.REMAINDER
     return None

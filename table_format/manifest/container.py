@@ -168,20 +168,43 @@ def read_block(container: Container, block: Block, read: Reader, before: int) ->
     Raises:
         Invalid: the block does not hold what the file's schema says.
     """
-    if not 0 <= block.count <= len(block.data):
-        raise Invalid(
-            f"{container.location} is not a readable Avro file: a block has no {block.count} records"
-        )
+    check_count(container, block)
     position = 0
     for number in range(before + 1, before + block.count + 1):
         try:
             value, position = read(block.data, position)
         except (Malformed, IndexError, ValueError, struct.error) as error:
-            reason = "it ends too early" if isinstance(error, IndexError | struct.error) else str(error)
-            raise Invalid(f"{container.location}: record {number} is not readable: {reason}") from None
+            raise unreadable(container.location, number, error) from None
         yield value
+    check_end(container, block, position)
+
+
+def check_count(container: Container, block: Block) -> None:
+    """Refuse a block that cannot have as many records as it says.
+
+    Raises:
+        Invalid: it cannot.
+    """
+    if not 0 <= block.count <= len(block.data):
+        raise Invalid(
+            f"{container.location} is not a readable Avro file: a block has no {block.count} records"
+        )
+
+
+def check_end(container: Container, block: Block, position: int) -> None:
+    """Refuse a block whose records end before it does.
+
+    Raises:
+        Invalid: they do.
+    """
     if position != len(block.data):
         raise Invalid(f"{container.location}: a block holds more than its {block.count} records")
+
+
+def unreadable(location: str, number: int, error: Exception) -> Invalid:
+    """What is raised for record `number` (from 1), when reading it raised that."""
+    reason = "it ends too early" if isinstance(error, IndexError | struct.error) else str(error)
+    return Invalid(f"{location}: record {number} is not readable: {reason}")
 
 
 def _read_meta(data: bytes) -> tuple[dict[str, bytes], int]:

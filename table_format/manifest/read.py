@@ -6,9 +6,12 @@ a sequence number that cannot inherit one.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
+
+import orjson
 
 from table_format.errors import Invalid
 from table_format.io.store import ObjectStore
@@ -22,7 +25,6 @@ from table_format.manifest.entries import (
     ManifestContent,
     ManifestEntry,
     ManifestFile,
-    Partition,
     Status,
 )
 from table_format.manifest.partition import PartitionColumn, partition_columns, partition_reader
@@ -46,16 +48,14 @@ _HELD_BYTES = 16 << 20
 """Manifests up to this size are read in one go."""
 
 
-def read_manifest(
-    store: ObjectStore, manifest: ManifestFile, metadata: TableMetadata, *, metrics: bool = True
-) -> list[ManifestEntry]:
-    """Every entry of the manifest, the deleted ones too, in its order; without `metrics` those are None.
+def read_manifest(store: ObjectStore, manifest: ManifestFile, metadata: TableMetadata) -> list[ManifestEntry]:
+    """Every entry of the manifest, the deleted ones too, in its order.
 
     Raises:
         NoSuchFile: the manifest is gone.
         Invalid: it is cut off, damaged, or contradicts the manifest list or the table.
     """
-    return list(iterate_manifest(store, manifest, metadata, metrics=metrics))
+    return list(iterate_manifest(store, manifest, metadata))
 
 
 @dataclass(slots=True)
@@ -88,18 +88,16 @@ def iterate_manifest(
     *,
     start: int = 0,
     places: Places | None = None,
-    metrics: bool = True,
 ) -> Iterator[ManifestEntry]:
     """The entries from number `start` (from 0) on, as `read_manifest` gives them, each made when it is asked for.
 
     Holds one block at a time, and of a large manifest a few MB of its packed bytes. Blocks before `start` are not
-    expanded, unless row ids have to be counted through them; what is learnt on the way is kept in `places`. Without
-    `metrics` those of each file, and its split offsets, are None.
+    expanded, unless row ids have to be counted through them; what is learnt on the way is kept in `places`.
 
     Raises:
         NoSuchFile, Invalid: as `read_manifest`; the latter also in the middle.
     """
-    opened = _open(store, manifest)
+    opened = open_manifest(store, manifest)
     learnt = Places() if places is None else places
     number, position, row_id = learnt.before(manifest.path, start) or (
         0,
@@ -112,32 +110,15 @@ def iterate_manifest(
             number += count
             container = replace(container, start=end)
             learnt.add(manifest.path, number, end, None)
-    wanted = FILE_FIELDS if metrics else _WITHOUT_METRICS
-    read = _entry_reader(container, partition_columns(metadata, manifest.spec_id), wanted)
-    shared: dict[Partition, Partition] | None = None if metrics else {}
+    read = readers(container, partition_columns(metadata, manifest.spec_id)).whole
     for block in container.blocks():
         for number, raw in enumerate(read_block(container, block, read, number), number + 1):  # noqa: B020
-            try:
-                entry = _entry(raw, manifest, row_id)
-            except Malformed as error:
-                raise Invalid(f"{manifest.path}: entry {number} {error}") from None
+            entry = to_entry(raw, manifest, row_id, number)
             if row_id is not None and raw["data_file"].get("first_row_id") is None:
                 row_id += 0 if entry.status is Status.DELETED else entry.data_file.record_count
             if number > start:
-                yield entry if shared is None else _with_shared_partition(entry, shared)
+                yield entry
         learnt.add(manifest.path, number, block.end, row_id)
-
-
-def _with_shared_partition(entry: ManifestEntry, shared: dict[Partition, Partition]) -> ManifestEntry:
-    """The entry; its partition is one object with equal ones, where equal values are the same value."""
-    partition = entry.data_file.partition
-    known = shared.get(partition)
-    if known is None:
-        if all(value is None or type(value) in (int, str) for value in partition):
-            shared[partition] = partition
-    elif known is not partition:
-        object.__setattr__(entry.data_file, "partition", known)  # nobody else has seen it yet
-    return entry
 
 
 def count_entries(store: ObjectStore, manifest: ManifestFile) -> ManifestFile:
@@ -175,7 +156,7 @@ def describe_manifest(store: ObjectStore, path: str, *, added_snapshot_id: int |
     bare = ManifestFile(
         path=path, length=store.head(path).size, spec_id=0, added_snapshot_id=added_snapshot_id
     )
-    container = _open(store, bare)
+    container = open_manifest(store, bare)
     if (container.text("format-version") or "1") != "1":
         raise Invalid(f"{path} is not a manifest of format version 1, but no manifest list describes it")
     spec_id = container.text("partition-spec-id") or "0"
@@ -184,7 +165,13 @@ def describe_manifest(store: ObjectStore, path: str, *, added_snapshot_id: int |
     return count_entries(store, replace(bare, spec_id=int(spec_id)))
 
 
-def _open(store: ObjectStore, manifest: ManifestFile) -> Container:
+def open_manifest(store: ObjectStore, manifest: ManifestFile) -> Container:
+    """The manifest's file; one of up to 16 MB is read at once.
+
+    Raises:
+        NoSuchFile: it is gone.
+        Invalid: it is cut off, or not an Avro file.
+    """
     large = manifest.length > _HELD_BYTES
     data = b"" if large else store.get(manifest.path)
     size = store.head(manifest.path).size if large else len(data)
@@ -200,25 +187,54 @@ def _open(store: ObjectStore, manifest: ManifestFile) -> Container:
 
 
 def _raw_entries(store: ObjectStore, manifest: ManifestFile) -> Iterator[dict[str, Any]]:
-    container = _open(store, manifest)
-    yield from read_records(container, _entry_reader(container, None))
+    container = open_manifest(store, manifest)
+    yield from read_records(container, readers(container, None).light)
 
 
-def _entry_reader(
-    container: Container, columns: Sequence[PartitionColumn] | None, wanted: Expected = FILE_FIELDS
-) -> Reader:
-    def of_partition(compiled: Compiled) -> Reader:
-        return compiled.read if columns is None else partition_reader(compiled, columns)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readers:
+    """What reads the entries of a manifest, by its schema."""
 
-    def of_file(compiled: Compiled) -> Reader:
-        required = ("file_path", "file_format", "partition", "record_count", "file_size_in_bytes")
-        return _checked_file(attributes(members(compiled, wanted, required, {"partition": of_partition})))
+    whole: Reader
+    light: Reader
+    """Passes over metrics and split offsets."""
+    partition: Reader
+    """Of the partition alone."""
 
+
+def readers(container: Container, columns: Sequence[PartitionColumn] | None) -> Readers:
+    """The readers of a manifest; without `columns` partitions are left as they stand in it.
+
+    Raises:
+        Invalid: it is not a manifest of this table.
+    """
+    schema = container.meta.get("avro.schema", b"")
     try:
-        record = Compiler(ids=NAMES).compile(container.schema)
-        return attributes(members(record, ENTRY_FIELDS, ("status", "data_file"), {"data_file": of_file}))
+        return _readers(schema, None if columns is None else tuple(columns))
     except Malformed as error:
         raise Invalid(f"{container.location} is not a manifest of this table: {error}") from None
+
+
+@lru_cache(maxsize=32)
+def _readers(schema: bytes, columns: tuple[PartitionColumn, ...] | None) -> Readers:
+    """The manifests of a table have few schemas; to make readers of one takes as long as to read a hundred entries."""
+    partition: list[Reader] = []
+
+    def of_partition(compiled: Compiled) -> Reader:
+        read = compiled.read if columns is None else partition_reader(compiled, columns)
+        partition.append(read)
+        return read
+
+    def entry_reader(wanted: Expected) -> Reader:
+        def of_file(compiled: Compiled) -> Reader:
+            required = ("file_path", "file_format", "partition", "record_count", "file_size_in_bytes")
+            return _checked_file(attributes(members(compiled, wanted, required, {"partition": of_partition})))
+
+        return attributes(members(record, ENTRY_FIELDS, ("status", "data_file"), {"data_file": of_file}))
+
+    record = Compiler(ids=NAMES).compile(orjson.loads(schema))
+    whole, light = entry_reader(FILE_FIELDS), entry_reader(_WITHOUT_METRICS)
+    return Readers(whole=whole, light=light, partition=partition[0])
 
 
 def _checked_file(read: Reader) -> Reader:
@@ -235,13 +251,25 @@ def _checked_file(read: Reader) -> Reader:
     return read_file
 
 
+def to_entry(raw: dict[str, Any], manifest: ManifestFile, row_id: int | None, number: int) -> ManifestEntry:
+    """The entry, with what it inherits; it is the manifest's `number`th, and `row_id` the next row's.
+
+    Raises:
+        Invalid: it contradicts itself or its manifest.
+    """
+    try:
+        return _entry(raw, manifest, row_id)
+    except Malformed as error:
+        raise Invalid(f"{manifest.path}: entry {number} {error}") from None
+
+
 def _entry(raw: dict[str, Any], manifest: ManifestFile, row_id: int | None) -> ManifestEntry:
     status = raw["status"]
     if status is None or not 0 <= status < len(_STATUSES):
         raise Malformed(f"has the unknown status {status}")
     status = _STATUSES[status]
     snapshot_id = raw.get("snapshot_id")
-    sequence, file_sequence = _sequences(raw, status, manifest)
+    sequence, file_sequence = inherited(raw, status, manifest)
     return ManifestEntry(
         status=status,
         snapshot_id=manifest.added_snapshot_id if snapshot_id is None else snapshot_id,
@@ -251,7 +279,12 @@ def _entry(raw: dict[str, Any], manifest: ManifestFile, row_id: int | None) -> M
     )
 
 
-def _sequences(raw: dict[str, Any], status: Status, manifest: ManifestFile) -> tuple[int, int]:
+def inherited(raw: Mapping[str, Any], status: Status, manifest: ManifestFile) -> tuple[int, int]:
+    """Both sequence numbers of an entry.
+
+    Raises:
+        Malformed: it has to have one and has none.
+    """
     sequence, file_sequence = raw.get("sequence_number"), raw.get("file_sequence_number")
     # Manifests of v1 tables keep number 0 for ever; only added files may take the manifest's number.
     if status is Status.ADDED or manifest.sequence_number == 0:

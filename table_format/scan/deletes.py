@@ -22,7 +22,8 @@ from table_format.scan.equality import KeyColumns, KeySet, key_fields
 from table_format.scan.files import open_file, read_name_mapping
 from table_format.scan.index import is_vector, referenced_path, sequence_of
 from table_format.scan.lineage import LINEAGE_FIELDS, Lineage
-from table_format.scan.plan import FileTask, SnapshotFiles
+from table_format.scan.lines import SnapshotLines
+from table_format.scan.plan import FileTask
 from table_format.scan.positions import read_positions, referenced_paths
 from table_format.scan.read import BATCH_ROWS, Projection, row_count
 from table_format.scan.sweep import Ids, Swept, sorted_deletes, sweep
@@ -33,8 +34,8 @@ Mask: TypeAlias = "npt.NDArray[np.bool_]"
 CACHE_BYTES = 64 * 1024 * 1024
 
 
-def with_deletes_that_name_them(store: ObjectStore, files: SnapshotFiles) -> list[FileTask]:
-    """The tasks, each with those position delete files that name its data file, under whatever partition they lie.
+def with_deletes_that_name_them(store: ObjectStore, files: SnapshotLines) -> SnapshotLines:
+    """The files, each with those position delete files that name it, under whatever partition they lie.
 
     DuckDB's manifests do not say which files a delete file is about, so that one deleted row seems to concern every
     older file of its partition; and it files deletes of data of an old spec under the new one, where by the
@@ -47,16 +48,19 @@ def with_deletes_that_name_them(store: ObjectStore, files: SnapshotFiles) -> lis
             paths = named[entry.data_file.file_path] = _named_or_unknown(store, entry.data_file)
             for path in paths or ():
                 shared.setdefault(path, []).append(entry)
-
-    def narrowed(task: FileTask) -> FileTask:
-        if any(is_vector(entry.data_file) for entry in task.deletes):
-            return task  # it holds all that older position deletes say
-        sequence = sequence_of(task.entry)
-        kept = [e for e in task.deletes if not _is_shared(e) or named.get(e.data_file.file_path) is None]
-        found = shared.get(task.entry.data_file.file_path, ())
-        return replace(task, deletes=(*(e for e in found if sequence_of(e) >= sequence), *kept))
-
-    return [narrowed(task) if task.deletes or shared else task for task in files.tasks]
+    if not named:
+        return files
+    deletes = dict(files.deletes)
+    for line in files.lines:
+        path = line.file_path
+        found, applying = shared.get(path, ()), deletes.get(path, ())
+        if not (found or applying) or any(is_vector(entry.data_file) for entry in applying):
+            continue  # a vector holds all that older position deletes say
+        kept = [e for e in applying if not _is_shared(e) or named.get(e.data_file.file_path) is None]
+        deletes[path] = (*(e for e in found if sequence_of(e) >= line.sequence_number), *kept)
+        if not deletes[path]:
+            del deletes[path]
+    return replace(files, deletes=deletes)
 
 
 def _is_shared(entry: ManifestEntry) -> bool:

@@ -12,12 +12,13 @@ from typing import TypeAlias
 from table_format.errors import Internal, Invalid
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import FILE_PATH_FIELD_ID, Content, DataFile, ManifestEntry
+from table_format.manifest.lines import FileLine
 from table_format.scan.partitions import is_unpartitioned, partition_key
 
 Scope: TypeAlias = tuple[int, tuple[Hashable, ...]]
 
 
-def scope_of(file: DataFile) -> Scope:
+def scope_of(file: DataFile | FileLine) -> Scope:
     """The spec and partition of a file, comparable."""
     return file.spec_id, partition_key(file.partition)
 
@@ -134,19 +135,21 @@ class DeleteIndex:
 
     def applying_to(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
         """The deletes that apply to a data file: its vector or position deletes first, then equality deletes."""
+        return self.applying(data.data_file.file_path, scope_of(data.data_file), sequence_of(data))
+
+    def applying(self, path: str, scope: Scope, sequence: int) -> tuple[ManifestEntry, ...]:
+        """As `applying_to`, by path, partition and data sequence number of the data file."""
         if self._empty:
             return ()
-        scope, sequence = scope_of(data.data_file), sequence_of(data)
-        return self.positional(data) + self._equality_after(scope, sequence)
+        return self._positional(path, scope, sequence) + self._equality_after(scope, sequence)
 
-    def positional(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
+    def _positional(self, path: str, scope: Scope, sequence: int) -> tuple[ManifestEntry, ...]:
         """The deletion vector of a data file, or its position delete files."""
-        path, sequence = data.data_file.file_path, sequence_of(data)
         vector = self._vectors.get(path)
         if vector is not None and sequence_of(vector) >= sequence:
             return (vector,)
         own = self._positions_by_path.get(path, _NONE).since(sequence)
-        shared = self._positions_by_scope.get(scope_of(data.data_file), _NONE).since(sequence)
+        shared = self._positions_by_scope.get(scope, _NONE).since(sequence)
         return own + tuple(entry for entry in shared if may_reference(entry.data_file, path))
 
     def _equality_after(self, scope: Scope, sequence: int) -> tuple[ManifestEntry, ...]:

@@ -4,15 +4,15 @@ Reads manifests, never data. Filters nothing by predicate: maintenance and expor
 read once per call, or once per `ManifestCache` when the caller keeps one.
 """
 
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from table_format.errors import Invalid, Unsupported
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import ManifestContent, ManifestEntry, ManifestFile, Status
 from table_format.manifest.lists import read_manifest_list
-from table_format.manifest.read import describe_manifest, iterate_manifest, read_manifest
+from table_format.manifest.read import describe_manifest, read_manifest
 from table_format.metadata.document import TableMetadata
 from table_format.scan.index import DeleteIndex
 
@@ -33,14 +33,6 @@ class SnapshotFiles:
     sequence_number: int
     tasks: list[FileTask]
     delete_entries: list[ManifestEntry]
-    spans: Sequence[tuple[int, ManifestFile]] = ()
-    """The manifests that tasks came from, each with the number of its first."""
-
-    def by_manifest(self) -> Iterator[tuple[ManifestFile, list[FileTask]]]:
-        """The tasks of one manifest after the other."""
-        ends = [first for first, _ in self.spans[1:]] + [len(self.tasks)] * bool(self.spans)
-        for (first, manifest), end in zip(self.spans, ends, strict=True):
-            yield manifest, self.tasks[first:end]
 
 
 @dataclass(slots=True)
@@ -123,15 +115,9 @@ def holds_no_live_file(manifest: ManifestFile) -> bool:
 
 
 def snapshot_files(
-    store: ObjectStore,
-    metadata: TableMetadata,
-    snapshot_id: int | None = None,
-    *,
-    metrics: bool = True,
+    store: ObjectStore, metadata: TableMetadata, snapshot_id: int | None = None
 ) -> SnapshotFiles:
     """The live data files of a snapshot (main's head by default) with their deletes attached.
-
-    Without `metrics` those of data files, and their split offsets, are None; `with_metrics` reads them for some.
 
     Raises:
         Invalid: there is no such snapshot.
@@ -144,34 +130,9 @@ def snapshot_files(
     manifests = snapshot_manifests(store, snapshot)
     deletes = list(live_entries(store, metadata, manifests, ManifestContent.DELETES))
     index = DeleteIndex(deletes, metadata.partition_specs)
-    tasks: list[FileTask] = []
-    spans: list[tuple[int, ManifestFile]] = []
-    for manifest in manifests:
-        if manifest.content is ManifestContent.DATA and not holds_no_live_file(manifest):
-            spans.append((len(tasks), manifest))
-            entries = iterate_manifest(store, manifest, metadata, metrics=metrics)
-            tasks += [FileTask(e, index.applying_to(e)) for e in entries if e.status is not Status.DELETED]
-    return SnapshotFiles(snapshot["snapshot-id"], snapshot.get("sequence-number", 0), tasks, deletes, spans)
-
-
-def with_metrics(
-    store: ObjectStore, metadata: TableMetadata, files: SnapshotFiles, paths: Set[str]
-) -> list[FileTask]:
-    """The tasks of these data files, with the metrics that `files` was read without.
-
-    Raises:
-        NoSuchFile: a manifest is gone.
-    """
-    found: list[FileTask] = []
-    for manifest, tasks in files.by_manifest():
-        named = ((task.entry.data_file.file_path, task) for task in tasks)
-        wanted = {path: task for path, task in named if path in paths}
-        if wanted:
-            for entry in iterate_manifest(store, manifest, metadata):
-                task = wanted.get(entry.data_file.file_path)
-                if task is not None and entry.status is not Status.DELETED:
-                    found.append(replace(task, entry=entry))
-    return found
+    data = live_entries(store, metadata, manifests, ManifestContent.DATA)
+    tasks = [FileTask(entry, index.applying_to(entry)) for entry in data]
+    return SnapshotFiles(snapshot["snapshot-id"], snapshot.get("sequence-number", 0), tasks, deletes)
 
 
 def entries_added_since(

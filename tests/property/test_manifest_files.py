@@ -42,6 +42,7 @@ from table_format.manifest.lists import read_manifest_list, write_manifest_list
 from table_format.manifest.read import read_manifest
 from table_format.manifest.write import write_manifest
 from table_format.metadata.document import TableMetadata
+from tests.factories.lines import read_both_ways
 from tests.factories.manifests import (
     PARTITION_TYPES,
     SNAPSHOT,
@@ -176,7 +177,7 @@ def test_manifests_round_trip(deletes: bool) -> None:
             snapshot_id=SNAPSHOT,
         )
         assert (manifest.sequence_number, manifest.added_snapshot_id) == (-1, SNAPSHOT)
-        back = read_manifest(store, assigned(manifest, 9), metadata)
+        back = read_both_ways(store, assigned(manifest, 9), metadata)
         assert back == [inherited(entry, 9) for entry in written]
 
     check()
@@ -196,7 +197,7 @@ def test_v1_manifests_round_trip(written: list[DataFile]) -> None:
         snapshot_id=SNAPSHOT,
     )
     assert (manifest.sequence_number, manifest.min_sequence_number) == (0, 0)
-    for entry, file in zip(read_manifest(store, manifest, metadata), written, strict=True):
+    for entry, file in zip(read_both_ways(store, manifest, metadata), written, strict=True):
         assert entry.data_file == file
         assert (entry.snapshot_id, entry.sequence_number, entry.file_sequence_number) == (SNAPSHOT, 0, 0)
 

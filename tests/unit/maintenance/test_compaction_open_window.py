@@ -4,6 +4,7 @@ import pytest
 
 from maintenance.compaction.open_window import open_window
 from maintenance.compaction.plan_types import CompactionPlan, Nothing
+from table_format.manifest.lines import FileLine
 from table_format.metadata.document import TableMetadata
 from tests.unit.maintenance.test_compaction_plan import NOW, metadata, paths, planned, task
 
@@ -91,9 +92,10 @@ def test_the_window_of_each_spec_and_the_place_of_its_time():
     by_hour = {"source-id": 1, "field-id": 1002, "name": "h", "transform": "hour"}
     by_day = {"source-id": 1, "field-id": 1000, "name": "d", "transform": "day"}
     specs = [{"spec-id": 1, "fields": [by_day]}, {"spec-id": 2, "fields": [by_bucket, by_hour]}]
-    files = [*days(20), *(task(f"h{n}", 20, spec_id=2, partition=(n % 2, 480 + n)) for n in range(3))]
+    tasks = [*days(20), *(task(f"h{n}", 20, spec_id=2, partition=(n % 2, 480 + n)) for n in range(3))]
+    files = [FileLine.of(one.entry) for one in tasks]
     window = open_window(files, table(specs=specs), 60, NOW)
     assert window.newest == {1: (0, 20), 2: (1, 482)}
-    assert [window.has(one.entry.data_file) for one in files] == [True, True, False, False, True]
+    assert [window.has(one) for one in files] == [True, True, False, False, True]
     # The one that nothing writes to any more is closed.
     assert open_window(files, table(specs=specs, snapshots=[]), 60, NOW).newest == {}

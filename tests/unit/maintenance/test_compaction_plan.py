@@ -14,7 +14,9 @@ from maintenance.ports import JobSettings
 from table_format.errors import Invalid
 from table_format.manifest.entries import Content, DataFile, ManifestEntry, Status
 from table_format.metadata.document import TableMetadata
-from table_format.scan.plan import FileTask, SnapshotFiles
+from table_format.scan.lines import SnapshotLines
+from table_format.scan.plan import FileTask
+from tests.factories.lines import lines_of
 
 SMALL = Tier(below_bytes=32, target_bytes=64)
 LARGE = Tier(below_bytes=384, target_bytes=512)
@@ -74,7 +76,7 @@ def task(path, size, *, sequence=1, deletes=(), **changes):
 
 
 def files(*tasks):
-    return SnapshotFiles(9, 9, list(tasks), [])
+    return lines_of(9, 9, tasks, [])
 
 
 def planned(*tasks, settings=None, of=None, **changes):
@@ -160,14 +162,13 @@ def test_files_of_the_second_tier_are_merged_among_themselves():
     ],
 )
 def test_when_a_bin_is_worth_rewriting(sizes, minimum, reason):
-    made = [PlannedFile(path=str(n), size=size, records=1, sequence_number=n) for n, size in enumerate(sizes)]
+    made = files(*(task(str(n), size, sequence=n) for n, size in enumerate(sizes))).lines
     (candidate,) = pack(made, [SMALL])
     assert worth(candidate, minimum) == reason
 
 
 def test_packing_passes_over_files_that_are_large_enough():
-    large = PlannedFile(path="large", size=32, records=1, sequence_number=1)
-    assert pack([large], [SMALL]) == []
+    assert pack(files(task("large", 32)).lines, [SMALL]) == []
 
 
 def delete(path, records=1, *, sequence=9, **changes):
@@ -351,7 +352,7 @@ def test_a_format_version_of_the_future_is_left_alone():
 
 
 def test_an_empty_table_has_nothing_to_do():
-    assert plan(SnapshotFiles(None, 0, [], []), metadata(), policy(), JobSettings(), NOW) == Nothing(
+    assert plan(SnapshotLines(None, 0, []), metadata(), policy(), JobSettings(), NOW) == Nothing(
         reason="the table has no data files"
     )
 

@@ -20,8 +20,8 @@ from table_format.manifest.container import build_container
 from table_format.manifest.encode import write_bytes, write_long
 from table_format.manifest.entries import ManifestContent, ManifestFile
 from table_format.manifest.lists import read_manifest_list, write_manifest_list
-from table_format.manifest.read import read_manifest
 from table_format.manifest.write import write_manifest
+from tests.factories.lines import read_both_ways
 from tests.factories.manifests import SNAPSHOT, added, every_type, full_file, new_metadata
 
 PATH, LIST = "memory://t/m.avro", "memory://t/l.avro"
@@ -56,7 +56,7 @@ def whole() -> tuple[ManifestFile, bytes, bytes]:
 def read_bytes(data: bytes, *, length: int = 0) -> list[Any]:
     store = MemoryObjectStore(SystemClock())
     store.put(PATH, data)
-    return read_manifest(
+    return read_both_ways(
         store, ManifestFile(path=PATH, length=length, spec_id=0, sequence_number=1), every_type()
     )
 
@@ -186,7 +186,7 @@ ENTRY = b"\x02" + b"\x02x" + b"\x0ePARQUET" + b"\x02\x04"
 def read_plain(data: bytes) -> list[Any]:
     store = MemoryObjectStore(SystemClock())
     store.put(PATH, data)
-    return read_manifest(
+    return read_both_ways(
         store, ManifestFile(path=PATH, length=0, spec_id=0, sequence_number=1), new_metadata()
     )
 

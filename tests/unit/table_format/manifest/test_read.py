@@ -26,6 +26,7 @@ from table_format.manifest.lists import read_manifest_list
 from table_format.manifest.read import count_entries, describe_manifest, read_manifest
 from table_format.manifest.write import write_manifest
 from table_format.metadata.document import TableMetadata
+from tests.factories.lines import read_both_ways
 from tests.factories.manifests import SNAPSHOT, added, full_file, new_metadata
 
 PATH = "memory://t/m.avro"
@@ -96,7 +97,7 @@ def read(
     store.put(PATH, out.getvalue())
     defaults = {"sequence_number": 7, "min_sequence_number": 2, "added_snapshot_id": 70}
     listed = ManifestFile(path=PATH, length=len(out.getvalue()), spec_id=0, **{**defaults, **manifest})
-    return read_manifest(store, listed, metadata)
+    return read_both_ways(store, listed, metadata)
 
 
 def numbers_of(entry: ManifestEntry) -> tuple[int | None, int | None, int | None]:

@@ -19,9 +19,10 @@ from table_format.scan.deletes import (
     with_deletes_that_name_them,
 )
 from table_format.scan.equality import KeySet
-from table_format.scan.plan import FileTask, SnapshotFiles
+from table_format.scan.plan import FileTask
 from table_format.scan.positions import referenced_paths
 from tests.factories.lake import IDENT, Lake
+from tests.factories.lines import lines_of
 from tests.factories.vectors import put_vector
 from tests.fakes.clock import ManualClock
 
@@ -407,8 +408,8 @@ def test_deletes_concern_the_files_that_they_name_when_read(lake: Lake) -> None:
     def narrowed(*deletes: DataFile, extra: Sequence[DataFile] = ()) -> list[list[DataFile]]:
         tasks = [task_of(file, *deletes) for file in (hit, missed)]
         entries = list(task_of(hit, *deletes, *extra).deletes)
-        found = with_deletes_that_name_them(lake.store, SnapshotFiles(1, 1, tasks, entries))
-        return [[entry.data_file for entry in task.deletes] for task in found]
+        found = with_deletes_that_name_them(lake.store, lines_of(1, 1, tasks, entries))
+        return [[e.data_file for e in found.deletes.get(file.file_path, ())] for file in (hit, missed)]
 
     assert narrowed(shared, elsewhere, keys, named, extra=[misfiled]) == [
         [shared, keys, named],
