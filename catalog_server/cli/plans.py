@@ -39,6 +39,17 @@ _LISTS: Final[Mapping[str, tuple[str, Sequence[str], Callable[..., _Row]]]] = {
         ],
     ),
     "refs": ("Branches and tags to remove", ["ref"], lambda name: [name]),
+    "deletes": (
+        "Position deletes to store anew, without their data files",
+        ["partition", "delete files", "size", "rows", "why"],
+        lambda plan: [
+            _partition(plan["partition"]),
+            len(plan["inputs"]),
+            size(sum(file[1] for file in plan["inputs"])),
+            sum(file[2] for file in plan["inputs"]),
+            _why_deletes(plan),
+        ],
+    ),
 }
 _RECORDS: Final = ("column", "records")
 """Members that only a plan of record expiration has; its paths are of files that leave the table."""
@@ -88,10 +99,11 @@ def _print_groups(groups: Sequence[JsonObject], *, every: bool) -> None:
                 sum(file[2] for file in inputs),
                 deletes,
                 group["strategy"],
-                group["reason"],
+                _why(group),
+                _how(group),
             ]
         )
-    columns = ["group", "partition", "files", "size", "rows", "deletes", "strategy", "why"]
+    columns = ["group", "partition", "files", "size", "rows", "deletes", "strategy", "why", "how"]
     print_table(_title("Groups of files to rewrite", len(groups)), columns, rows)
     _print_rest("groups", len(groups), len(shown))
     files = ((number, *file) for number, group in enumerate(groups, 1) for file in group["inputs"])
@@ -103,6 +115,32 @@ def _print_groups(groups: Sequence[JsonObject], *, every: bool) -> None:
         [[number, path, size(count), rows_, deletes] for number, path, count, rows_, _, deletes in listed],
     )
     _print_rest("files", total, len(listed))
+
+
+def _why(group: JsonObject) -> str:
+    """Why the files of a group are rewritten."""
+    small = f"small, each below {size(group['below-bytes'])}"
+    match group["reason"]:
+        case "leaves-tier":
+            return f"{small}: together they fill a file"
+        case "remainder":
+            return f"{small}: twice the largest together"
+        case "unsorted":
+            return "not in the table's sort order"
+        case "deletes":
+            return f"deletes: up to {max(file[4] for file in group['inputs'])} delete files reach one"
+        case other:
+            return str(other)
+
+
+def _how(group: JsonObject) -> str:
+    because = group.get("rewritten-because")
+    return "row groups copied" if because is None else f"decoded: {because}"
+
+
+def _why_deletes(plan: JsonObject) -> str:
+    vectors = len(plan["data-files"])
+    return f"superseded by {vectors} deletion vectors" if vectors else "small: many are merged into one"
 
 
 def _print_list(name: str, entries: Sequence[object], *, of_records: bool, every: bool) -> None:

@@ -1,4 +1,8 @@
-"""`frazil table tag | untag | resource-policy | encryption | storage-class`: what is kept for a table."""
+"""`frazil table tag | untag | resource-policy | encryption | storage-class`: what is kept for a table.
+
+The commands differ in their signatures alone, which are spelled out: Typer reads options from them, and so do people.
+What they do is in `resource_settings`, for buckets too.
+"""
 
 from catalog_server.cli import resource_settings as kept
 from catalog_server.cli.client import (

@@ -21,7 +21,7 @@ from catalog_server.store.look import Found, look
 from catalog_server.store.schema import METADATA, REVISION
 from catalog_server.store.transfer import Counts, NotEmpty
 from table_format.clock import SystemClock
-from table_format.errors import Unavailable
+from table_format.errors import CommitStateUnknown, Unavailable
 
 HOLD_MS: Final = 7 * 86_400_000
 """For so long after a restore nothing is deleted that had been about to go when the backup was taken."""
@@ -62,22 +62,25 @@ async def move(source: Settings, target: Settings) -> Counts:
     """Copy all rows to the target's database, which must be empty; no other process may have the source open.
 
     Raises:
-        StartError: the source is in use, missing or of another revision, or the target is not empty.
+        StartError: the source is in use, missing or of another revision, or the target is not empty. When the source
+            came into use only while the target was filled, the target is full all the same.
     """
-    found = await look(source)
-    if found.in_use:
-        raise StartError(
-            f"database {source.database_location} is in use: what is committed meanwhile would be missing in the "
-            "copy. Stop every `frazil serve` and `frazil worker` on it first; `frazil backup` needs no stop"
-        )
+    await _refuse_in_use(source, "what is committed meanwhile would be missing in the copy. ")
     if str(source.database_location) == str(target.database_location):
         raise StartError(f"{source.database_location} is the database itself: give another with --to")
     with tempfile.TemporaryDirectory(prefix="frazil-copy-") as folder:
         file = Path(folder) / "rows.db"
         async with _of_this_revision(source) as database:
             await _dumped(database, file)
+        await _refuse_in_use(source, "something opened it while it was read; nothing was copied. ")
         transfer.check_file(file)
-        return await _fill(target, file)
+        counts = await _fill(target, file)
+    opened = (
+        f"something opened it since it was read, and what that commits is missing in the copy at "
+        f"{target.database_location}. Do not use that copy: empty it and copy again. "
+    )
+    await _refuse_in_use(source, opened)
+    return counts
 
 
 async def require_this_revision(settings: Settings) -> None:
@@ -137,6 +140,14 @@ async def _of_this_revision(settings: Settings) -> AsyncIterator[Database]:
         await database.close()
 
 
+async def _refuse_in_use(settings: Settings, why: str) -> None:
+    if (await look(settings)).in_use:
+        raise StartError(
+            f"database {settings.database_location} is in use: {why}Stop every `frazil serve` and `frazil worker` on "
+            "it first; `frazil backup` needs no stop"
+        )
+
+
 def _other_revision(settings: Settings, found: Found) -> str:
     where = settings.database_location
     if found.revision is None:
@@ -166,6 +177,11 @@ async def _fill(settings: Settings, file: Path) -> Counts:
         raise StartError(f"database {where}: {error}") from None
     except Unavailable as error:
         raise StartError(error.message) from error
+    except CommitStateUnknown as error:
+        raise StartError(
+            f"database {where}: {error.message}. It holds all of the rows or none: run the same again. That fills it "
+            "if it is empty, and if it is refused because there are rows, they are all there"
+        ) from error
     finally:
         await database.close()
 

@@ -1,12 +1,14 @@
 """Plans in words: every kind that there is, totals first, long lists cut unless all is wanted."""
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from catalog_server.cli.plans import print_plan
-from maintenance.compaction.plan_types import CompactionPlan, PlannedFile, PlannedGroup
+from catalog_server.cli.plans import _why, print_plan
+from maintenance.compaction.plan_types import CompactionPlan, PlannedDeletes, PlannedFile, PlannedGroup
+from maintenance.compaction.tiers import BinReason
 from maintenance.expiration.plan import ExpirationPlan
 from maintenance.orphans.plan import OrphanPlan
 from maintenance.ports import Unreferenced
@@ -64,6 +66,43 @@ def test_a_plan_of_compaction_names_groups_and_files(capsys: Printed) -> None:
     ):
         assert text in told, told
     assert "more" not in told
+    assert "{" not in told
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("leaves-tier", "small, each below 32.0 MiB: together they fill a file"),
+        ("remainder", "small, each below 32.0 MiB: twice the largest together"),
+        ("unsorted", "not in the table's sort order"),
+        ("deletes", "deletes: up to 1 delete files reach one"),
+    ],
+)
+def test_why_files_are_rewritten_is_told_in_words(capsys: Printed, reason: str, told: str) -> None:
+    plan = compaction(2, 3)
+    short = replace(plan.groups[0], partition=("p",), reason=reason)
+    copied, decoded = short, replace(short, rewritten_because="small row groups")
+    printed = shown(capsys, replace(plan, groups=(copied, decoded)).to_json())
+    assert printed.count(told) == 2
+    assert printed.count("row groups copied") == 1
+    assert printed.count("decoded: small row groups") == 1
+
+
+def test_every_reason_of_a_plan_has_words() -> None:
+    reasons = {*(str(one) for one in BinReason), "deletes"}
+    plan = compaction(1, 1)
+    for reason in reasons:
+        group = replace(plan.groups[0], reason=reason).to_json()
+        assert _why(group) not in reasons
+
+
+def test_deletes_that_are_stored_anew_are_told(capsys: Printed) -> None:
+    merged = PlannedDeletes(spec_id=0, partition=("p",), inputs=(file(1), file(2)))
+    vectors = replace(merged, data_files=("s3://lake/t/a", "s3://lake/t/b"))
+    told = shown(capsys, replace(compaction(1, 1), deletes=(merged, vectors)).to_json())
+    assert "Position deletes to store anew, without their data files (2)" in told
+    assert "small: many are merged into one" in told
+    assert "superseded by 2 deletion vectors" in told
     assert "{" not in told
 
 
