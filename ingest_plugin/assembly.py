@@ -12,8 +12,11 @@ from ingest_plugin.decode.plain import RawDecoder, StringDecoder
 from ingest_plugin.decode.registered import LatestSchemaDecoder, SchemaIdDecoder
 from ingest_plugin.decode.registry import SchemaRegistry
 from ingest_plugin.decode.values import Decoder
+from ingest_plugin.discovery import Discovery
 from ingest_plugin.kafka import Broker
 from ingest_plugin.keys import ConfigError
+from ingest_plugin.lane import Lane
+from ingest_plugin.membership import Membership
 from ingest_plugin.offsets import Source
 from ingest_plugin.settings import CatalogSettings, IngestSettings
 from ingest_plugin.topic_settings import REGISTERED, TopicSettings, Transform, ValueFormat
@@ -100,8 +103,13 @@ def assemble(  # noqa: PLR0913 - a composition root takes every part
         )
 
     return Worker(
-        broker=broker,
-        tasks=[task(topic) for topic in settings.topics],
+        members=Membership(
+            source=Discovery(settings, broker) if settings.patterns else None,
+            make=task,
+            broker=broker,
+            lanes={topic.topic: Lane(task=task(topic), due=0.0) for topic in settings.topics},
+            seconds=settings.discovery.interval_seconds,
+        ),
         coordinator=Coordinator(catalog=catalog, broker=broker, store_for=store_for, clock=clock, ids=ids),
         clock=clock,
         ids=ids,

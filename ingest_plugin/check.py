@@ -1,13 +1,14 @@
 """`validate`: whether brokers, registry, catalog, topics and tables answer as the settings expect. Writes nothing."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
 from ingest_plugin import offsets, tables
 from ingest_plugin.assembly import broker_of, catalog_of
+from ingest_plugin.discovery import Discovery
 from ingest_plugin.kafka import Broker, TopicPartition
 from ingest_plugin.keys import ConfigError
 from ingest_plugin.partition_by import spec_of
@@ -48,8 +49,10 @@ def run(settings: IngestSettings) -> list[Finding]:
     try:
         kafka = _attempt("kafka", lambda: f"cluster {broker.cluster_id()}")
         findings.append(kafka)
-        for topic in settings.topics:
-            # A broker that is away keeps every question waiting for seconds: it is asked once.
+        # A broker that is away keeps every question waiting for seconds: it is asked once.
+        topics, others = _roster(settings, broker) if kafka.ok else (settings.topics, [])
+        findings += others
+        for topic in topics:
             findings.append(_topic(topic, broker) if kafka.ok else _not_asked(topic))
             findings.append(_attempt(f"table {topic.ident}", partial(_table, topic, catalog)))
     finally:
@@ -75,6 +78,22 @@ def _registry(settings: IngestSettings) -> str:
     if settings.registry is not None:
         SchemaRegistry(settings.registry, SystemClock()).check()
     return ""
+
+
+def _roster(settings: IngestSettings, broker: Broker) -> tuple[Collection[TopicSettings], list[Finding]]:
+    """The topics that would be read, and what there is to say of those that would not, and of the patterns."""
+    try:
+        found = Discovery(settings, broker).now(())
+    except TableFormatError as error:
+        return settings.topics, [Finding(what="topics", ok=False, detail=str(error))]
+    findings = []
+    for pattern in settings.patterns:
+        count = sum(pattern.matches(name) for name in found.topics if found.topics[name].discovered)
+        findings.append(Finding(what=f"pattern {pattern.name}", ok=True, detail=f"{count} topics"))
+    findings += [
+        Finding(what=f"topic {name}", ok=False, detail=reason) for name, reason in found.refused.items()
+    ]
+    return found.topics.values(), findings
 
 
 def _topic(topic: TopicSettings, broker: Broker) -> Finding:

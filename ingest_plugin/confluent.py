@@ -4,7 +4,7 @@ Owns the client's quirks: partitions are assigned only once started, positions a
 one partition re-assigns all, and brokers without topic ids (librdkafka's own mock) answer None.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -93,6 +93,13 @@ class ConfluentBroker:
             raise Unavailable(f"Kafka at {self._servers} does not answer: {error.args[0].str()}") from None
         return str(found) if found else None
 
+    def topics(self) -> Collection[str]:
+        """All topics that may be described to us."""
+        try:
+            return list(self._asking.list_topics(timeout=REQUEST_SECONDS).topics)
+        except KafkaException as error:
+            raise Unavailable(f"Kafka at {self._servers} does not answer: {error.args[0].str()}") from None
+
     def topic(self, name: str) -> TopicInfo | None:
         """Id and partitions of a topic, or None when it does not exist."""
         try:
@@ -166,20 +173,28 @@ class ConfluentBroker:
     def open(self, topics: Sequence[str], on_revoked: Callable[[list[TopicPartition], bool], None]) -> None:
         """Join the group, or take every partition of the topics."""
         self._on_revoked = on_revoked
-        if self._by_group:
-            self._consumer.subscribe(
-                list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
-            )
-            return
-        self._topics = tuple(topics)
-        for name in topics:
-            info = self.topic(name)
-            if info is None:
+        for name in () if self._by_group else topics:
+            if self.topic(name) is None:
                 raise Invalid(
                     f'topic {name} does not exist: create it, or wait for it with assignment = "group"'
                 )
-            for partition in info.partitions:
-                self._take(TopicPartition(name, partition))
+        self.subscribe(topics)
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Read these topics, and no others."""
+        if not self._by_group:
+            self._topics = tuple(topics)
+            gone = [place for place in self._owned if place.topic not in topics]
+            self.stop(gone)
+            self._owned.difference_update(gone)
+            self.discover()
+        elif topics:
+            self._consumer.subscribe(
+                list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+            )
+        else:
+            # The client takes no empty list, and waits for news of its group all the same.
+            self._consumer.unsubscribe()
 
     def discover(self) -> None:
         """Take partitions that the topics have been given since; a group does so by itself."""

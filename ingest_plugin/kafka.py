@@ -4,7 +4,7 @@ Positions are ours: a partition delivers nothing until `start` is called for it,
 `start` is never delivered after it. Group offsets are written for lag tools and never read.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -94,6 +94,14 @@ class Broker(Protocol):
         """
         ...
 
+    def topics(self) -> Collection[str]:
+        """The names of all topics that may be described to us.
+
+        Raises:
+            Unavailable: no broker answered.
+        """
+        ...
+
     def watermarks(self, place: TopicPartition) -> tuple[int, int]:
         """First offset still kept, and the offset that the next record will get.
 
@@ -119,6 +127,13 @@ class Broker(Protocol):
         Raises:
             Invalid: all partitions are to be taken, and a topic does not exist.
             Unavailable: no broker answered.
+        """
+        ...
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Read these topics from now on, none of which has to exist, instead of those said before.
+
+        Partitions of others are given up; where a group spreads them anew, others may be given up for a while.
         """
         ...
 

@@ -15,6 +15,7 @@ OFFERED = frozenset(
         "namespace",
         "table",
         "table.dot.replacement",
+        "table.shared",
         "convert.value.type",
         "partition.by",
         "errors.tolerance",

@@ -17,6 +17,9 @@ OFFSETS = "ingest.offsets"
 COMMIT_ID = "ingest.commit-id"
 CLUSTER_ID = "ingest.cluster-id"
 TOPIC_ID = "ingest.topic-id"
+"""Id of the topic that the commit is of."""
+TOPIC_IDS = "ingest.topic-ids"
+"""Ids by topic, in tables that hold several."""
 GENERATION = "ingest.generation"
 MAPPING_VERSION = "ingest.mapping-version"
 THROUGH = "ingest.valid-through"
@@ -24,7 +27,17 @@ THROUGH_TS = "ingest.valid-through-ts"
 LOST = "ingest.lost-offsets"
 STATE_PROPERTY = "ingest.state"
 CURRENT_MAPPING = "1"
-_KEYS = (OFFSETS, COMMIT_ID, CLUSTER_ID, TOPIC_ID, GENERATION, MAPPING_VERSION, THROUGH, THROUGH_TS)
+_KEYS = (
+    OFFSETS,
+    COMMIT_ID,
+    CLUSTER_ID,
+    TOPIC_ID,
+    TOPIC_IDS,
+    GENERATION,
+    MAPPING_VERSION,
+    THROUGH,
+    THROUGH_TS,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +48,8 @@ class Recorded:
     everything: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     cluster_id: str | None = None
     topic_id: str | None = None
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    """Of all topics of which the table tells one."""
     generation: int = 0
     through: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Per topic and partition: the moment (ms since the epoch) up to which all records are in the table."""
@@ -75,14 +90,19 @@ def recorded(metadata: TableMetadata, topic: str) -> Recorded:
         own = {int(partition): int(offset) for partition, offset in everything.get(topic, {}).items()}
         generation = int(state.get(GENERATION, "0"))
         through = {name: dict(per) for name, per in orjson.loads(state.get(THROUGH, "{}")).items()}
+        topic_ids = dict(orjson.loads(state.get(TOPIC_IDS, "{}")))
     except (orjson.JSONDecodeError, ValueError, TypeError, AttributeError) as error:
         raise Invalid(f"{OFFSETS} of the table cannot be read ({error}): {state[OFFSETS]!r}") from None
     known = bool(own)
+    if TOPIC_IDS not in state and TOPIC_ID in state:
+        # A table of one topic; one that was renamed while it was read is meant, too.
+        topic_ids = {topic if known else name: state[TOPIC_ID] for name in everything}
     return Recorded(
         offsets=own,
         everything=everything,
         cluster_id=state.get(CLUSTER_ID) if known else None,
-        topic_id=state.get(TOPIC_ID) if known else None,
+        topic_id=topic_ids.get(topic) if known else None,
+        topic_ids=topic_ids,
         generation=generation,
         through=through,
     )
@@ -162,7 +182,7 @@ def summary(
         GENERATION: str(max(before.generation, source.generation)),
         MAPPING_VERSION: CURRENT_MAPPING,
     }
-    result |= _through(before, source, own, through or {}, same=same)
+    result |= _through(before, source.topic, merged, through or {}, same=same)
     if lost:
         ranges = {str(partition): list(span) for partition, span in sorted(lost.items())}
         result[LOST] = orjson.dumps({source.topic: ranges}).decode()
@@ -170,21 +190,31 @@ def summary(
         result[CLUSTER_ID] = source.cluster_id
     if source.topic_id is not None:
         result[TOPIC_ID] = source.topic_id
+    if len(merged) > 1:
+        topic_ids = {name: known for name, known in before.topic_ids.items() if name != source.topic}
+        if source.topic_id is not None:
+            topic_ids[source.topic] = source.topic_id
+        result[TOPIC_IDS] = orjson.dumps(topic_ids, option=orjson.OPT_SORT_KEYS).decode()
     return result
 
 
 def _through(
-    before: Recorded, source: Source, offsets: Mapping[int, int], now: Mapping[int, int], *, same: bool
+    before: Recorded,
+    topic: str,
+    offsets: Mapping[str, Mapping[str, int]],
+    now: Mapping[int, int],
+    *,
+    same: bool,
 ) -> dict[str, str]:
     """Moments never go back; the least of them speaks for the table, once every partition with records has one."""
-    known = dict(before.through.get(source.topic, {})) if same else {}
+    known = dict(before.through.get(topic, {})) if same else {}
     for partition, moment in now.items():
         known[str(partition)] = max(moment, known.get(str(partition), moment))
     if not known:
         return {}
-    everything = {**before.through, source.topic: dict(sorted(known.items()))}
+    everything = {**before.through, topic: dict(sorted(known.items()))}
     result = {THROUGH: orjson.dumps(everything).decode()}
-    if all(str(partition) in known for partition in offsets):
+    if all(partition in everything.get(name, {}) for name, per in offsets.items() for partition in per):
         result[THROUGH_TS] = str(min(moment for per in everything.values() for moment in per.values()))
     return result
 

@@ -5,7 +5,7 @@ table's properties now and then.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ingest_plugin import offsets, tables
@@ -108,6 +108,19 @@ def status(topic: TopicSettings, catalog: TableCatalog, broker: Broker) -> Topic
     if is_paused(table):
         return _told(topic, table, known, marks, "paused", None)
     return _told(topic, table, known, marks, "no table" if table is None else "ok", None)
+
+
+def refused(topic: str, reason: str) -> TopicStatus:
+    """A topic that is asked for and cannot be read."""
+    return TopicStatus(
+        topic=topic,
+        table="",
+        state="refused",
+        reason=reason,
+        last_commit_ms=None,
+        valid_through_ms=None,
+        partitions=(),
+    )
 
 
 def _told(
@@ -220,15 +233,7 @@ def reset(
         before = offsets.recorded(now.metadata, topic.topic)
         # Up to when the table is complete is said anew by the commits to come.
         others = {name: per for name, per in before.through.items() if name != topic.topic}
-        before = Recorded(
-            offsets=before.offsets,
-            everything=before.everything,
-            cluster_id=before.cluster_id,
-            topic_id=before.topic_id,
-            generation=before.generation,
-            through=others,
-        )
-        keys = offsets.summary(before, source, ends, commit_id)
+        keys = offsets.summary(replace(before, through=others), source, ends, commit_id)
         change = append(store, now, [], summary=keys, clock=clock, ids=ids)
         change.updates.append(offsets.mirror(keys))
         return change

@@ -12,6 +12,7 @@ from ingest_plugin import operate
 from ingest_plugin.arguments import Config, Json, fail, settings_of
 from ingest_plugin.assembly import broker_of, catalog_of, decoder_of
 from ingest_plugin.decode.registry import SchemaRegistry
+from ingest_plugin.discovery import Discovery
 from ingest_plugin.keys import ConfigError
 from ingest_plugin.operate import TopicStatus
 from ingest_plugin.replay import Replay
@@ -36,7 +37,11 @@ def status(config: Config, json: Json = False) -> None:
     except (ConfigError, TableFormatError) as error:
         fail(str(error), 1)
     try:
-        found = [operate.status(topic, catalog, broker) for topic in settings.topics]
+        wanted = Discovery(settings, broker).now(())
+        found = [operate.status(topic, catalog, broker) for topic in wanted.topics.values()]
+        found += [operate.refused(topic, reason) for topic, reason in wanted.refused.items()]
+    except TableFormatError as error:
+        fail(str(error), 1)
     finally:
         broker.close()
     if json:
@@ -171,9 +176,25 @@ def _target(text: str) -> Literal["earliest", "latest"] | dict[int, int]:
 
 def _topic(settings: IngestSettings, name: str) -> TopicSettings:
     found = next((topic for topic in settings.topics if topic.topic == name), None)
+    if found is None and settings.patterns:
+        found = _discovered(settings, name)
     if found is None:
         fail(f"the configuration has no topic '{name}'", 2)
     return found
+
+
+def _discovered(settings: IngestSettings, name: str) -> TopicSettings | None:
+    try:
+        broker = broker_of(settings)
+        try:
+            wanted = Discovery(settings, broker).now(())
+        finally:
+            broker.close()
+    except (ConfigError, TableFormatError) as error:
+        fail(str(error), 1)
+    if name in wanted.refused:
+        fail(wanted.refused[name], 2)
+    return wanted.topics.get(name)
 
 
 def attach(app: typer.Typer) -> None:

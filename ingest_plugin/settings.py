@@ -6,28 +6,26 @@ defaults are merged in, names are resolved, collisions are refused.
 
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, field_validator
 
-from ingest_plugin.keys import PREFIX, ConfigError, check_known, topic_keys
-from ingest_plugin.topic_settings import Section, Tolerance, TopicSettings, check_topic
-from table_format.ident import Namespace, TableIdent
-from table_format.jsontypes import JsonObject
+from ingest_plugin.keys import ConfigError, check_known, topic_keys
+from ingest_plugin.pattern import Pattern, pattern_of
+from ingest_plugin.topic_section import collisions, model, topic_of, whole
+from ingest_plugin.topic_settings import Section, TopicSettings, check_topic
 
 ENV_PREFIX = "FRAZIL_INGEST__"
 # Whether the server runs ingest as its child, and by which file.
 _OF_THE_SERVER = ("FRAZIL_INGEST__ENABLED", "FRAZIL_INGEST__CONFIG")
-_TABLES_OF_A_TOPIC = frozenset({"schema", "fields.rename", "fields.cast"})
-_SECTIONS = ("catalog", "kafka", "registry", "status", "defaults", "topics")
+_SECTIONS = ("catalog", "kafka", "registry", "status", "discovery", "defaults", "topics", "patterns")
+_NAMED = frozenset({"topics", "patterns"})
+"""Sections that hold sections with names."""
 _OWN_KAFKA_KEYS = ("group", "assignment")
 # Settings that the exactly-once protocol needs as it sets them.
 _FIXED_KAFKA_KEYS = frozenset({"enable.auto.commit", "enable.auto.offset.store", "enable.partition.eof"})
-
-
-M = TypeVar("M", bound=Section)
 
 
 class CatalogSettings(Section):
@@ -81,6 +79,12 @@ class StatusSettings(Section):
     listen: str = ""
 
 
+class DiscoverySettings(Section):
+    """How topics are found that the file does not list, and how often is looked."""
+
+    interval_seconds: float = Field(default=30, ge=0.1, le=3600)
+
+
 class IngestSettings(Section):
     """Everything that `frazil ingest` is told."""
 
@@ -88,7 +92,9 @@ class IngestSettings(Section):
     kafka: KafkaSettings
     registry: RegistrySettings | None = None
     status: StatusSettings = StatusSettings()
-    topics: tuple[TopicSettings, ...] = Field(min_length=1)
+    discovery: DiscoverySettings = DiscoverySettings()
+    topics: tuple[TopicSettings, ...] = ()
+    patterns: tuple[Pattern, ...] = ()
 
 
 def load(
@@ -104,60 +110,57 @@ def load(
     """
     given = _read(path) if document is None else dict(document)
     check_known("top level", given, _SECTIONS)
-    for name, section in [*given.items(), *_members(given.get("topics"))]:
+    for where, section in [*given.items(), *_members(given)]:
         if not isinstance(section, dict):
-            raise ConfigError(f"'{name}' must be a section: write [{name}] or [topics.{name}]")
+            raise ConfigError(f"'{where}' must be a section: write [{where}]")
     merged = _overlaid(_with_dotted_keys(given), environ)
-    topics = merged.get("topics", {})
-    if not topics:
-        raise ConfigError("no topic is configured: write a section [topics.NAME]")
+    topics, patterns = merged.get("topics", {}), merged.get("patterns", {})
+    if not topics and not patterns:
+        raise ConfigError("no topic is configured: write a section [topics.NAME] or [patterns.NAME]")
     defaults = topic_keys("defaults", merged.get("defaults", {}))
     registry = merged.get("registry")
     settings = IngestSettings(
-        catalog=_model(
+        catalog=model(
             CatalogSettings,
             "catalog",
             ({"uri": catalog_default} if catalog_default else {}) | merged.get("catalog", {}),
         ),
         kafka=_kafka(merged.get("kafka", {})),
-        registry=_model(RegistrySettings, "registry", registry) if registry else None,
-        status=_model(StatusSettings, "status", merged.get("status", {})),
-        topics=tuple(_topic(name, given, defaults) for name, given in topics.items()),
+        registry=model(RegistrySettings, "registry", registry) if registry else None,
+        status=model(StatusSettings, "status", merged.get("status", {})),
+        discovery=model(DiscoverySettings, "discovery", merged.get("discovery", {})),
+        topics=tuple(topic_of(f"topics.{name}", name, keys, defaults) for name, keys in topics.items()),
+        patterns=tuple(pattern_of(name, keys, defaults) for name, keys in patterns.items()),
     )
-    _check_together(settings)
+    for topic in settings.topics:
+        check_topic(topic, has_registry=settings.registry is not None)
+    for pattern in settings.patterns:
+        # Any name will do to see whether the keys are right.
+        check_topic(
+            pattern.settings("topic"),
+            has_registry=settings.registry is not None,
+            section=f"patterns.{pattern.name}",
+        )
+    for reason in collisions(settings.topics).values():
+        raise ConfigError(reason)
     return settings
 
 
-def _members(section: object) -> Iterable[tuple[str, object]]:
-    return section.items() if isinstance(section, dict) else ()
+def _members(document: Mapping[str, object]) -> Iterable[tuple[str, object]]:
+    for section in sorted(_NAMED):
+        within = document.get(section)
+        for name, member in within.items() if isinstance(within, dict) else ():
+            yield f"{section}.{name}", member
 
 
 def _with_dotted_keys(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with Kafka and topic keys whole again: TOML takes an unquoted `commit.interval.ms` apart."""
-    whole = dict(document)
-    for section in whole.keys() & {"kafka", "defaults"}:
-        whole[section] = _whole(section, whole[section])
-    if "topics" in whole:
-        whole["topics"] = {topic: _whole(f"topics.{topic}", keys) for topic, keys in whole["topics"].items()}
-    return whole
-
-
-def _whole(section: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for name, value in _whole_keys(given):
-        if name in result:
-            raise ConfigError(f"[{section}]: '{name}' is given twice, with and without quotes")
-        result[name] = value
+    """The document with Kafka and topic keys whole again."""
+    result = dict(document)
+    for section in result.keys() & {"kafka", "defaults"}:
+        result[section] = whole(section, result[section])
+    for section in result.keys() & _NAMED:
+        result[section] = {name: whole(f"{section}.{name}", keys) for name, keys in result[section].items()}
     return result
-
-
-def _whole_keys(given: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for part, value in given.items():
-        name = before + part
-        if isinstance(value, dict) and name.removeprefix(PREFIX) not in _TABLES_OF_A_TOPIC:
-            yield from _whole_keys(value, f"{name}.")
-        else:
-            yield name, value
 
 
 def _read(path: Path | None) -> dict[str, Any]:
@@ -180,15 +183,16 @@ def _overlaid(document: dict[str, Any], environ: Mapping[str, str]) -> dict[str,
         parts = variable[len(ENV_PREFIX) :].split("__")
         section = parts[0].lower()
         keys = parts[1:]
-        if section not in _SECTIONS or len(keys) != (2 if section == "topics" else 1) or not all(keys):
+        if section not in _SECTIONS or len(keys) != (2 if section in _NAMED else 1) or not all(keys):
             raise ConfigError(
                 f"environment variable {variable}: write {ENV_PREFIX}SECTION__KEY or {ENV_PREFIX}TOPICS__topic__KEY"
             )
         target = document.setdefault(section, {})
-        if section == "topics":
+        if section in _NAMED:
             target[keys[0]] = target = dict(target.get(keys[0], {}))
         key = keys[-1].lower()
-        target[key.replace("_", ".") if section in ("kafka", "defaults", "topics") else key] = value
+        dotted = section in ("kafka", "defaults") or section in _NAMED
+        target[key.replace("_", ".") if dotted else key] = value
     return document
 
 
@@ -201,62 +205,8 @@ def _kafka(given: dict[str, Any]) -> KafkaSettings:
             raise ConfigError(f"[kafka]: '{name}' cannot be set: {advice}")
     if not client.get("bootstrap.servers"):
         raise ConfigError("[kafka]: 'bootstrap.servers' is missing")
-    return _model(KafkaSettings, "kafka", {**own, "client": client})
+    return model(KafkaSettings, "kafka", {**own, "client": client})
 
 
 def _client_value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _topic(name: str, given: Mapping[str, object], defaults: Mapping[str, object]) -> TopicSettings:
-    section = f"topics.{name}"
-    keys = {**defaults, **topic_keys(section, given)}
-    namespace = _namespace(section, keys.pop("namespace", None))
-    replacement = keys.pop("table.dot.replacement", None)
-    default_name = name if replacement is None else name.replace(".", str(replacement))
-    return _model(
-        TopicSettings,
-        section,
-        {**keys, "topic": name, "namespace": namespace, "table": keys.get("table", default_name)},
-    )
-
-
-def _namespace(section: str, value: object) -> Namespace:
-    """Text is one level per dot; a list gives the levels as they are."""
-    levels = value.split(".") if isinstance(value, str) else value
-    if not isinstance(levels, list) or not levels or not all(isinstance(x, str) and x for x in levels):
-        raise ConfigError(f"[{section}]: 'namespace' is missing or empty")
-    return Namespace(tuple(levels))
-
-
-def _model(model: type[M], section: str, given: Mapping[str, Any]) -> M:
-    check_known(section, given, _known_names(model))
-    try:
-        return model.model_validate(given)
-    except ConfigError as error:
-        raise ConfigError(f"[{section}]: {error}") from None
-    except ValidationError as error:
-        first: JsonObject = dict(error.errors(include_url=False, include_input=False)[0])
-        key = ".".join(str(part) for part in first["loc"]) or "value"
-        raise ConfigError(f"[{section}]: '{key}': {first['msg']}") from None
-
-
-def _known_names(model: type[Section]) -> set[str]:
-    return {field.alias or name for name, field in model.model_fields.items()}
-
-
-def _check_together(settings: IngestSettings) -> None:
-    owners: dict[TableIdent, str] = {}
-    for topic in settings.topics:
-        check_topic(topic, has_registry=settings.registry is not None)
-        idents = [topic.ident]
-        if topic.tolerance is not Tolerance.NONE:
-            idents.append(topic.dead_letters)
-        for ident in idents:
-            folded = TableIdent(ident.namespace, ident.name.casefold())
-            if folded in owners:
-                raise ConfigError(
-                    f"topics '{owners[folded]}' and '{topic.topic}' would both write table {ident}"
-                    ": give one of them another 'table'"
-                )
-            owners[folded] = topic.topic

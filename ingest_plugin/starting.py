@@ -32,6 +32,12 @@ def starts(
     Raises:
         TopicStopped: topic or log do not match what the table recorded.
     """
+    others = sorted(known.everything.keys() - {settings.topic})
+    if others and settings.discovered and not settings.shared:
+        raise TopicStopped(
+            f"table {settings.ident} holds topic '{others[0]}': let the pattern give this one another 'table', or set"
+            " table.shared = true to have both in one"
+        )
     anew = not known.is_of(source)
     if anew and settings.on_recreated == "fail":
         raise TopicStopped(another_log(known, source))

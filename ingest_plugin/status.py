@@ -23,6 +23,11 @@ RECORDS_LOST = "records_deleted_before_they_were_read"
 PAUSED = "topic_paused"
 RESUMED = "topic_resumed"
 TABLE_MOVED = "table_stands_elsewhere_than_left"
+JOINED = "topic_found"
+LEFT = "topic_left"
+REFUSED = "topic_refused"
+TOLD_OTHERWISE = "topic_settings_changed"
+NOT_LOOKED = "topics_not_looked_for"
 FINISHED = "finished"
 
 

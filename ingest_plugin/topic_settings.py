@@ -104,6 +104,8 @@ class TopicSettings(Section):
     """One topic and its table."""
 
     topic: str
+    discovered: bool = False
+    """Whether nobody names the topic: found by a pattern. It takes no table that another topic has filled."""
     namespace: Namespace
     table: str
     commit_interval_ms: int = Field(default=60_000, ge=100, le=900_000, alias="commit.interval.ms")
@@ -119,6 +121,7 @@ class TopicSettings(Section):
     upsert_bytes: int = Field(default=128 * MIB, ge=1024, le=4096 * MIB, alias="write.upsert.memory.bytes")
     on_recreated: Literal["fail", "restart"] = Field(default="fail", alias="on.topic.recreated")
     on_gap: Literal["fail", "skip"] = Field(default="fail", alias="on.retention.gap")
+    shared: bool = Field(default=False, alias="table.shared")
     header_column: bool = Field(default=False, alias="header.column")
     key_format: ValueFormat | None = Field(default=None, alias="convert.key.type")
     transform: Transform = Field(default=Transform.FLATTEN, alias="transform.value.type")
@@ -230,13 +233,13 @@ class TopicSettings(Section):
         return TableIdent(self.namespace, self.table + DEAD_LETTERS_SUFFIX)
 
 
-def check_topic(topic: TopicSettings, *, has_registry: bool) -> None:
-    """Refuse what the keys of one topic must not say together.
+def check_topic(topic: TopicSettings, *, has_registry: bool, section: str = "") -> None:
+    """Refuse what the keys of one topic must not say together; `section` is where they stand, if not in the topic's.
 
     Raises:
         ConfigError: they contradict each other, or need what is not configured.
     """
-    section = f"[topics.{topic.topic}]"
+    section = f"[{section or f'topics.{topic.topic}'}]"
     for used in (topic.value_format, topic.key_format):
         if used in REGISTERED and not has_registry:
             raise ConfigError(f"{section}: {used} needs a section [registry] with 'url'")
@@ -265,22 +268,23 @@ def check_topic(topic: TopicSettings, *, has_registry: bool) -> None:
         raise ConfigError(f"{section}: flatten_debezium needs values with fields, not {topic.value_format}")
     if topic.include and topic.exclude:
         raise ConfigError(f"{section}: give fields.include or fields.exclude, not both")
-    _check_key(topic)
+    _check_key(topic, section)
     topic.explicit.types()
     for column, text in topic.cast.items():
         parse_cast(text, column)
 
 
-def _check_key(topic: TopicSettings) -> None:
+def _check_key(topic: TopicSettings, section: str) -> None:
+    if topic.shared and topic.keyed:
+        raise ConfigError(
+            f"{section}: table.shared cannot be had with upsert.enable or cdc.field: changes"
+            " of one key in two topics have no order"
+        )
     if topic.keyed and not topic.id_columns:
         wanted = "upsert.enable" if topic.upsert else "cdc.field"
-        raise ConfigError(
-            f"[topics.{topic.topic}]: {wanted} needs 'id.columns', the columns that tell rows apart"
-        )
+        raise ConfigError(f"{section}: {wanted} needs 'id.columns', the columns that tell rows apart")
     plain = topic.value_format in (ValueFormat.RAW, ValueFormat.STRING)
     if topic.id_columns and plain and topic.id_columns != (KEY_COLUMN,):
-        raise ConfigError(
-            f"[topics.{topic.topic}]: id.columns of a {topic.value_format} topic can only be [{KEY_COLUMN}]"
-        )
+        raise ConfigError(f"{section}: id.columns of a {topic.value_format} topic can only be [{KEY_COLUMN}]")
     if topic.metadata_columns and METADATA_COLUMN in topic.id_columns:
-        raise ConfigError(f"[topics.{topic.topic}]: '{METADATA_COLUMN}' cannot be part of id.columns")
+        raise ConfigError(f"{section}: '{METADATA_COLUMN}' cannot be part of id.columns")

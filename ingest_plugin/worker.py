@@ -11,14 +11,16 @@ import structlog
 
 from ingest_plugin import offsets, status
 from ingest_plugin.coordinator import Coordinator
-from ingest_plugin.kafka import Broker, Message, TopicPartition
+from ingest_plugin.ending import all_at_end, at_end, missing
+from ingest_plugin.kafka import Message, TopicPartition
 from ingest_plugin.keys import ConfigError
 from ingest_plugin.lane import Lane
 from ingest_plugin.lookout import Asked, Lookout, asked, is_paused
+from ingest_plugin.membership import GONE, Membership
 from ingest_plugin.offsets import Source
 from ingest_plugin.starting import another_log, starts
 from ingest_plugin.tables import SchemaConflict, find
-from ingest_plugin.write.task import TopicStopped, TopicTask
+from ingest_plugin.write.task import TopicStopped
 from table_format.clock import Clock, Ids
 from table_format.errors import CommitFailed, CommitStateUnknown, TableFormatError, Unavailable
 from table_format.jsontypes import JsonObject
@@ -30,7 +32,7 @@ _LONGEST_POLL = 0.25
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 _SHUTDOWN_ATTEMPTS = 2
 _SHUTDOWN_SECONDS = 20.0
-_DISCOVERY_SECONDS = 30.0
+_SOON = 2.0
 # What is away takes 10 s to say so: fifty topics that wait for it would keep the loop from polling and from stopping.
 _LONGEST_ROUND = 1.0
 # Trouble that may pass; everything else stops the topic.
@@ -44,46 +46,52 @@ class Worker:
     def __init__(
         self,
         *,
-        broker: Broker,
-        tasks: Sequence[TopicTask],
+        members: Membership,
         coordinator: Coordinator,
         clock: Clock,
         ids: Ids,
         should_stop: Callable[[], bool],
         exit_at_end: bool = False,
     ) -> None:
-        self._broker = broker
+        self._members = members
+        self._broker = members.broker
         self._coordinator = coordinator
         self._clock = clock
         self._ids = ids
         self._should_stop = should_stop
         self._exit_at_end = exit_at_end
-        self._lanes = {task.settings.topic: Lane(task=task, due=0.0) for task in tasks}
-        self._discovery_due = clock.monotonic() + _DISCOVERY_SECONDS
-        self._lookout = Lookout(broker, clock)
+        self._lanes = members.lanes
+        self._discovery_due = 0.0
+        self._lookout = Lookout(self._broker, clock)
 
     @property
     def stopped(self) -> Mapping[str, str]:
-        """Topics that cannot go on, with the reason."""
-        return {lane.topic: lane.stopped for lane in self._lanes.values() if lane.stopped is not None}
+        """Topics that cannot go on or be read at all, with the reason."""
+        stopped = {lane.topic: lane.stopped for lane in self._lanes.values() if lane.stopped is not None}
+        return {**self._members.refused, **stopped}
 
     def document(self) -> JsonObject:
         """What the topics are doing, for machines; may be asked from another thread."""
-        return {lane.topic: lane.document() for lane in list(self._lanes.values())}
+        refused = {topic: {"state": "refused", "reason": why} for topic, why in self._members.refused.items()}
+        return refused | {lane.topic: lane.document() for lane in list(self._lanes.values())}
 
     def run(self) -> bool:
         """Ingest; True when everything taken was committed and no topic is stopped.
 
         Raises:
             Forbidden: the brokers refuse us for good.
+            Unavailable: it cannot be told which topics are to be read to their ends.
         """
         self._broker.open(list(self._lanes), self._on_revoked)
         if self._exit_at_end:
-            self._stop_missing_topics()
+            self._members.refresh()
+            for lane in missing(self._lanes.values(), self._broker):
+                self._stop(lane, "the topic does not exist")
+        self._discover()
         try:
-            while not self._should_stop() and any(lane.stopped is None for lane in self._lanes.values()):
+            while not self._should_stop() and self._has_work():
                 self._turn()
-                if self._exit_at_end and self._all_at_end():
+                if self._exit_at_end and all_at_end(self._lanes.values(), self._broker):
                     break
             clean = self._finish()
         finally:
@@ -91,21 +99,30 @@ class Worker:
         log.info(status.FINISHED, stopped=dict(self.stopped))
         return clean and not self.stopped
 
-    def _stop_missing_topics(self) -> None:
-        """A topic that is not there has no end to be read to."""
+    def _has_work(self) -> bool:
+        waits_for_topics = self._members.source is not None and not self._exit_at_end
+        return waits_for_topics or any(lane.stopped is None for lane in self._lanes.values())
+
+    def _discover(self) -> None:
+        """Topics that came, left or changed; when it cannot be told, what is read stays, and it is asked again soon."""
+        seconds = self._members.seconds
+        try:
+            if not self._exit_at_end:
+                self._members.refresh()
+        except TableFormatError as error:
+            log.warning(status.NOT_LOOKED, reason=str(error))
+            seconds = min(seconds, _SOON)
         for lane in self._lanes.values():
-            try:
-                missing = self._broker.topic(lane.topic) is None
-            except Unavailable:
-                continue
-            if missing:
-                self._stop(lane, "the topic does not exist")
+            if lane.gone and lane.stopped is None:
+                self._stop(lane, GONE)
+        self._members.subscribe()
+        self._discovery_due = self._clock.monotonic() + seconds
 
     def _turn(self) -> None:
         if self._clock.monotonic() >= self._discovery_due:
             self._broker.discover()
             self._look_out()
-            self._discovery_due = self._clock.monotonic() + _DISCOVERY_SECONDS
+            self._discover()
         polled = self._broker.poll(BATCH, self._poll_seconds())
         for place in polled.assigned:
             lane = self._lanes.get(place.topic)
@@ -118,7 +135,7 @@ class Worker:
                 self._commit_then_leave(lane, f"partition {place.partition}: {reason}")
         for topic, messages in _by_topic(polled.messages).items():
             lane = self._lanes.get(topic)
-            if lane is not None and lane.running:
+            if lane is not None and lane.takes:
                 self._guarded(lane, partial(lane.task.take, messages))
         self._tend_all()
 
@@ -126,7 +143,8 @@ class Worker:
         """What people asked for by the tables, and how far everything is; what is away is asked again later."""
         began = self._clock.monotonic()
         for lane in list(self._lanes.values()):
-            if lane.stopped is None and lane.wait_until is None and lane.task.pending is None:
+            free = lane.wait_until is None and lane.task.pending is None
+            if lane.stopped is None and free and not lane.leaving:
                 self._guarded(lane, partial(self._do_what_is_asked, lane))
             if self._clock.monotonic() - began > _LONGEST_ROUND:
                 break
@@ -158,9 +176,17 @@ class Worker:
         began = self._clock.monotonic()
         for topic in list(self._lanes):
             self._tend(self._lanes[topic])
-            self._lanes[topic] = self._lanes.pop(topic)
+            self._leave_if_done(self._lanes[topic])
+            if topic in self._lanes:
+                self._lanes[topic] = self._lanes.pop(topic)
             if self._clock.monotonic() - began > _LONGEST_ROUND:
                 break
+
+    def _leave_if_done(self, lane: Lane) -> None:
+        if lane.leaving and (lane.stopped is not None or lane.task.idle):
+            lane.task.reset()
+            self._members.leave(lane)
+            self._members.subscribe()
 
     def _tend(self, lane: Lane) -> None:
         """Whatever a topic needs besides its messages: a wait ended, partitions begun, a commit due, a fault."""
@@ -171,7 +197,7 @@ class Worker:
             lane.wait_until = None
             if lane.task.pending is None:
                 self._restart(lane)
-        if lane.task.pending is None and lane.unstarted:
+        if lane.task.pending is None and lane.unstarted and not lane.leaving:
             self._guarded(lane, partial(self._start, lane))
         if lane.wait_until is None and lane.stopped is None and self._commit_due(lane):
             self._guarded(lane, partial(self._commit, lane))
@@ -180,10 +206,11 @@ class Worker:
         task = lane.task
         if task.idle:
             return task.fault is not None
-        at_end = self._exit_at_end and self._at_end(lane)
+        is_at_end = self._exit_at_end and at_end(lane, self._broker)
         return (
             task.fault is not None
-            or at_end
+            or is_at_end
+            or lane.leaving
             or task.full
             or task.pending is not None
             or self._clock.monotonic() >= lane.due
@@ -326,23 +353,6 @@ class Worker:
             self._coordinator.commit(lane.task)
         except (*_PASSING, *_STOPPING) as error:
             log.warning("not_committed_before_rebalance", topic=lane.topic, reason=str(error))
-
-    def _at_end(self, lane: Lane) -> bool:
-        """Whether every partition that is ours has been read to the end seen at its start."""
-        if not lane.owned or lane.unstarted:
-            return False
-        return all(
-            (self._broker.position(place) or 0) >= lane.ends.get(place.partition, 0)
-            for place in lane.places(lane.owned)
-        )
-
-    def _all_at_end(self) -> bool:
-        return all(
-            lane.stopped is not None
-            or lane.paused
-            or (lane.task.idle and lane.wait_until is None and self._at_end(lane))
-            for lane in self._lanes.values()
-        )
 
     def _finish(self) -> bool:
         """Commit what is left; True when all of it is in."""

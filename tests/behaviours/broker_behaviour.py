@@ -14,7 +14,11 @@ class Harness(Protocol):
 
     def broker(self) -> Broker: ...
 
-    def produce(self, partition: int, values: Sequence[bytes | None]) -> None: ...
+    def produce(self, partition: int, values: Sequence[bytes | None], topic: str | None = None) -> None: ...
+
+    def another(self) -> str:
+        """One more topic of the kind."""
+        ...
 
 
 def gather(broker: Broker, enough: Callable[[list[Message]], bool], seconds: float = 20.0) -> list[Message]:
@@ -128,4 +132,41 @@ class BrokerBehaviour:
         broker.start({zero: 0})
         assert len(gather(broker, lambda found: len(found) >= 2)) == 2
         broker.note_progress({})
+        broker.close()
+
+    def test_topics_come_and_go_while_others_are_read(self, harness: Harness) -> None:
+        other = harness.another()
+        broker = harness.broker()
+        assert {harness.topic, other} <= set(broker.topics())
+        assigned(broker, harness)
+        broker.subscribe([harness.topic, other])
+        found: set[TopicPartition] = set()
+        end = time.monotonic() + 30
+        while TopicPartition(other, 0) not in found:
+            assert time.monotonic() < end
+            found.update(broker.poll(100, 0.1).assigned)
+        harness.produce(0, [b"a"])
+        harness.produce(0, [b"b"], topic=other)
+        # A group may have given our partitions up and back: what is ours is started where we are told, again.
+        broker.start({TopicPartition(harness.topic, 0): 0, TopicPartition(other, 0): 0})
+        messages = gather(broker, lambda found: len({m.topic() for m in found}) == 2)
+        assert {(m.topic(), m.value()) for m in messages} == {(harness.topic, b"a"), (other, b"b")}
+        broker.subscribe([harness.topic])
+        harness.produce(0, [b"c"], topic=other)
+        while broker.position(TopicPartition(other, 0)) is not None:
+            assert time.monotonic() < end + 30
+            broker.poll(100, 0.1)
+        assert all(m.topic() == harness.topic for _ in range(3) for m in broker.poll(100, 0.1).messages)
+        broker.close()
+
+    def test_nothing_may_be_read_for_a_while(self, harness: Harness) -> None:
+        broker = harness.broker()
+        broker.open([], lambda _places, _lost: None)
+        assert [broker.poll(100, 0.1).assigned for _ in range(2)] == [[], []]
+        broker.subscribe([harness.topic])
+        found: list[TopicPartition] = []
+        end = time.monotonic() + 30
+        while len(found) < 2:
+            assert time.monotonic() < end
+            found.extend(broker.poll(100, 0.1).assigned)
         broker.close()

@@ -1,6 +1,6 @@
 """A Kafka cluster in memory, and the broker port over it. Every consumer is told which partitions it has."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ingest_plugin.kafka import Polled, TopicInfo, TopicPartition
@@ -130,17 +130,29 @@ class FakeBroker:
     def ends(self, places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         return {place: self.watermarks(place)[1] for place in places}
 
+    def topics(self) -> Collection[str]:
+        self.cluster.check()
+        return list(self.cluster.topics)
+
     def watermarks(self, place: TopicPartition) -> tuple[int, int]:
         self.cluster.check()
-        topic = self.cluster.topics[place.topic]
+        topic = self.cluster.topics.get(place.topic)
+        if topic is None:
+            raise Unavailable(f"{place}: there is no such topic")
         return topic.low.get(place.partition, 0), len(topic.logs[place.partition])
 
     def open(self, topics: Sequence[str], on_revoked: Callable[[list[TopicPartition], bool], None]) -> None:
         self._on_revoked = on_revoked
+        self.subscribe(topics)
+
+    def subscribe(self, topics: Sequence[str]) -> None:
         self._topics = topics
         everything = self._places()
-        self._owned = everything if self._share is None else everything & self._share
-        self._news = sorted(self._owned)
+        owned = everything if self._share is None else everything & self._share
+        for place in self._owned - owned:
+            self._next.pop(place, None)
+        self._news = [*(place for place in self._news if place in owned), *sorted(owned - self._owned)]
+        self._owned = owned
 
     def _places(self) -> set[TopicPartition]:
         return {

@@ -19,6 +19,7 @@ from ingest_plugin.confluent import ConfluentBroker
 from ingest_plugin.kafka import Broker
 from ingest_plugin.kafka import TopicPartition as Place
 from ingest_plugin.settings import KafkaSettings, load
+from ingest_plugin.tables import find
 from ingest_plugin.worker import Worker
 from table_format.clock import SystemClock, SystemIds
 from table_format.ident import TableIdent
@@ -60,10 +61,15 @@ class RealHarness:
     def broker(self) -> Broker:
         return ConfluentBroker(self._settings)
 
-    def produce(self, partition: int, values: Sequence[bytes | None]) -> None:
+    def produce(self, partition: int, values: Sequence[bytes | None], topic: str | None = None) -> None:
         for value in values:
-            self._producer.produce(self.topic, value, partition=partition)
+            self._producer.produce(topic or self.topic, value, partition=partition)
         assert self._producer.flush(20) == 0
+
+    def another(self) -> str:
+        name = f"u.{uuid.uuid4().hex[:8]}"
+        create(self._settings.client["bootstrap.servers"], name)
+        return name
 
 
 MODES: dict[str, dict[str, str]] = {
@@ -102,14 +108,16 @@ class Site:
             "session.timeout.ms": 6000,
         }
         self.registry: FakeRegistry | None = None
+        self.patterns: dict[str, Any] = {}
         self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
 
     def worker(self, *, exit_at_end: bool = True, should_stop: Callable[[], bool] = lambda: False) -> Worker:
         document: dict[str, Any] = {
             "catalog": {"uri": "http://unused"},
             "kafka": self.kafka,
-            "topics": {self.topic: self.keys},
+            "discovery": {"interval_seconds": 0.5},
         }
+        document |= {"patterns": self.patterns} if self.patterns else {"topics": {self.topic: self.keys}}
         if self.registry is not None:
             document["registry"] = {"url": self.registry.url}
         settings = load(None, {}, document=document)
@@ -134,8 +142,12 @@ class Site:
             self.producer.produce(self.topic, orjson.dumps({"n": number}), partition=number % partitions)
         assert self.producer.flush(20) == 0
 
-    def rows(self) -> list[dict[str, Any]]:
-        metadata = self.catalog.load(self.ident).metadata
+    def rows(self, table: str = "") -> list[dict[str, Any]]:
+        """What is in a table, the topic's if no other is named; nothing while there is none."""
+        found = find(self.catalog, TableIdent.of("demo", table or self.topic))
+        if found is None:
+            return []
+        metadata = found.metadata
         return [
             row
             for task in snapshot_files(self.store, metadata).tasks
@@ -143,8 +155,8 @@ class Site:
             for row in batch.to_pylist()
         ]
 
-    def numbers(self) -> Counter[int]:
-        return Counter(row["n"] for row in self.rows())
+    def numbers(self, table: str = "") -> Counter[int]:
+        return Counter(row["n"] for row in self.rows(table))
 
     def summary(self) -> dict[str, str]:
         head = self.catalog.load(self.ident).metadata.current_snapshot
@@ -295,6 +307,45 @@ def test_partitions_added_to_a_topic_are_discovered(broker: str) -> None:
         found += reader.poll(10, 0.2).messages
     assert [message.value() for message in found] == [b"x"]
     reader.close()
+
+
+@pytest.mark.parametrize("mode", list(MODES))
+def test_topics_of_a_pattern_are_read_as_they_come_and_go(site: Site, mode: str) -> None:
+    """One more topic while the first is read: each record once, and a deleted topic is told."""
+    late = f"{site.topic}-late"
+    site.kafka |= MODES[mode]
+    if mode == "kip-848":
+        del site.kafka["session.timeout.ms"]
+    site.patterns = {"all": {"glob": f"{site.topic}*", **site.keys}}
+    stop = threading.Event()
+    worker = site.worker(exit_at_end=False, should_stop=stop.is_set)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        site.produce(0, 300)
+        until(lambda: site.numbers() == Counter(range(300)))
+        create(site.bootstrap, late, 2)
+        for number in range(100):
+            site.producer.produce(late, orjson.dumps({"n": number}), partition=number % 2)
+        site.produce(300, 300)
+        until(lambda: site.numbers(late) == Counter(range(100)))
+        until(lambda: site.numbers() == Counter(range(600)))
+        delete(site.bootstrap, late)
+        until(lambda: late in worker.stopped)
+        site.produce(600, 30)
+        until(lambda: site.numbers() == Counter(range(630)))
+    finally:
+        stop.set()
+        thread.join(60)
+    assert "does not exist any more" in worker.stopped[late]
+    assert (site.numbers(), site.numbers(late)) == (Counter(range(630)), Counter(range(100)))
+
+
+def until(done: Callable[[], bool], seconds: float = 90) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def test_questions_are_answered_while_a_fetch_waits(broker: str) -> None:

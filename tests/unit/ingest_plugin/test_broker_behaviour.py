@@ -25,9 +25,13 @@ class FakeHarness:
     def broker(self) -> Broker:
         return FakeBroker(self._cluster, ManualClock())
 
-    def produce(self, partition: int, values: Sequence[bytes | None]) -> None:
+    def produce(self, partition: int, values: Sequence[bytes | None], topic: str | None = None) -> None:
         for value in values:
-            self._cluster.produce(self.topic, value, partition=partition)
+            self._cluster.produce(topic or self.topic, value, partition=partition)
+
+    def another(self) -> str:
+        self._cluster.create("u", 2)
+        return "u"
 
 
 class ClientHarness:
@@ -46,10 +50,15 @@ class ClientHarness:
     def broker(self) -> Broker:
         return ConfluentBroker(self._settings)
 
-    def produce(self, partition: int, values: Sequence[bytes | None]) -> None:
+    def produce(self, partition: int, values: Sequence[bytes | None], topic: str | None = None) -> None:
         for value in values:
-            self._producer.produce(self.topic, value, partition=partition)
+            self._producer.produce(topic or self.topic, value, partition=partition)
         assert self._producer.flush(10) == 0
+
+    def another(self) -> str:
+        name = f"u-{uuid.uuid4().hex[:8]}"
+        self._producer.list_topics(name, timeout=10)
+        return name
 
 
 class TestFakeBroker(BrokerBehaviour):
