@@ -1,7 +1,8 @@
 """Maintenance policies: what a policy document may say, and what is in force for one table.
 
 A document is {"status": "enabled"|"disabled", "settings": {...}} with S3 Tables' setting names plus ours. It
-may hang on a bucket, a namespace or a table; a nearer one overrides setting by setting. Some Iceberg properties of the
+may hang on a bucket, a namespace or a table; a nearer one overrides setting by setting, and the status only if it gives
+one. Some Iceberg properties of the
 table count too: the order is own policy, property, namespace, bucket, default. Nothing below a safety floor comes
 from a property, and from a policy only with `allow_unsafe`.
 """
@@ -75,7 +76,7 @@ def policy_type(name: str) -> PolicyType:
 
 
 def default_status(kind: str) -> str:
-    """What holds where no level says: everything is on, but rows only expire where somebody says so."""
+    """What holds where no level says: everything is on, but rows only expire where somebody says after how long."""
     return "disabled" if policy_type(kind) is RECORDS else "enabled"
 
 
@@ -91,7 +92,7 @@ def defaults(kind: str) -> JsonObject:
 
 
 def validate(kind: str, document: JsonObject, *, allow_unsafe: bool) -> JsonObject:
-    """The document with exactly `status` and `settings`, checked; settings that are null are dropped.
+    """The document with `settings`, and `status` where it gives one, checked; settings that are null are dropped.
 
     Raises:
         Invalid: unknown type, member or setting, a value out of bounds, or a dangerous one not allowed.
@@ -103,8 +104,10 @@ def validate(kind: str, document: JsonObject, *, allow_unsafe: bool) -> JsonObje
     if unknown:
         raise Invalid(f'unknown member {unknown[0][:80]!r} in the policy: it has "status" and "settings"')
     status = document.get("status")
-    if status not in ("enabled", "disabled"):
-        raise Invalid(f'policy status is {str(status)[:80]!r}: write "enabled" or "disabled"')
+    if status not in (None, "enabled", "disabled"):
+        raise Invalid(
+            f'policy status is {str(status)[:80]!r}: write "enabled" or "disabled", or leave it out'
+        )
     given = document.get("settings")
     if given is None:
         given = {}
@@ -113,7 +116,7 @@ def validate(kind: str, document: JsonObject, *, allow_unsafe: bool) -> JsonObje
     checked = setting_rules.check(wanted.value, given)
     if not allow_unsafe:
         refuse_unsafe(wanted.value, checked)
-    return {"status": status, "settings": checked}
+    return {"settings": checked} if status is None else {"status": status, "settings": checked}
 
 
 Layers: TypeAlias = Sequence[tuple[str, JsonObject]]
@@ -152,6 +155,9 @@ def explain(
         _put(found, setting, Sourced(value, source))
     if layers:
         _overlay(found, *layers[-1])
+    if wanted is RECORDS and found["status"].source == "default" and "days" in found:
+        # Whoever says after how long rows expire says that they do, unless somebody says that they do not.
+        found["status"] = Sourced("enabled", found["days"].source)
     told = notes(wanted.value, table_properties)
     if allow_unsafe:
         return Explained(settings=found, notes=told)
@@ -162,8 +168,9 @@ def explain(
 def complete(kind: str, explained: Explained) -> dict[str, Sourced]:
     """Every setting there is, in the order of the documentation, `status` first.
 
-    What only follows from others is worked out (`tiers`); what nobody gives is None by "default", and of two settings
-    that say the same in different units the one that is not in force is None, from where the other one comes.
+    What only follows from others is worked out, from where they come (`tiers`, of the target size). What nobody gives
+    is None by "default", and of two settings that say the same in different units the one that is not in force is None,
+    from where the other one comes.
     """
     found = explained.settings
     every = {"status": found["status"]}
@@ -176,7 +183,8 @@ def complete(kind: str, explained: Explained) -> dict[str, Sourced]:
             every[name] = found.get(name, Sourced(None, "default"))
     if "tiers" in every and every["tiers"].value is None:
         tiers = [{"belowBytes": at.below_bytes, "targetBytes": at.target_bytes} for at in _tiers(explained)]
-        every["tiers"] = Sourced(tiers, "default")
+        target = found.get("targetFileSizeBytes") or found["targetFileSizeMB"]
+        every["tiers"] = Sourced(tiers, target.source)
     return every
 
 

@@ -84,7 +84,7 @@ def get_policies(
         return
     rows: list[list[object]] = []
     for policy in found:
-        rows.append([policy["type"], "status", policy["status"]])
+        rows.append([policy["type"], "status", policy["status"] or "as above it"])
         rows += [["", key, _text(value)] for key, value in policy["settings"].items()]
     where = "table" if table is not None else "bucket" if namespace is None else "namespace"
     print_table(f"Policies set at this {where}", ["policy", "setting", "value"], rows)
@@ -190,7 +190,9 @@ def set_policy(  # noqa: PLR0913 - each is one option of the command
     settings: Annotated[
         str | None, typer.Option("--settings", help="All settings as one JSON object, instead of pairs.")
     ] = None,
-    status: Annotated[str | None, typer.Option("--status", help="enabled or disabled.")] = None,
+    status: Annotated[
+        str | None, typer.Option("--status", help="enabled, disabled, or inherited from the levels above.")
+    ] = None,
     table: OfTable = None,
     namespace: OfNamespace = None,
     bucket: Bucket = "default",
@@ -206,23 +208,21 @@ def set_policy(  # noqa: PLR0913 - each is one option of the command
     path = f"{_scope(bucket, namespace, table)}/policies/{segment(policy_type(kind))}"
     client = ManagementClient(url)
     current = client.find(path)
-    document: JsonObject = {"status": "enabled", "settings": {}}
+    document: JsonObject = {"status": None, "settings": {}}
     if current is not None:
         document = {"status": current.document["status"], "settings": dict(current.document["settings"])}
     if settings is not None:
         document["settings"] = _json_object(settings)
     document["settings"].update(changes)
     if status is not None:
-        document["status"] = status
+        document["status"] = None if status == "inherited" else status
     # A policy that somebody else sets at the same time is not overwritten either: version 0 is "not there".
     etag = '"0"' if current is None else current.etag
     answer = client.send("PUT", path, body=document, if_match=etag).document
     if as_json:
         print_json(answer)
     else:
-        print_line(
-            f"{answer['type']} of this {answer['scope']}: {answer['status']} {_text(answer['settings'])}"
-        )
+        print_line(f"{answer['type']} of this {answer['scope']}: {_shown(answer)}")
 
 
 @policies.command("unset")
@@ -260,7 +260,7 @@ def _shown(document: JsonObject | None) -> str:
     if document is None:
         return "not set"
     settings = ", ".join(f"{key}={_text(value)}" for key, value in document["settings"].items())
-    return f"{document['status']} {settings}".strip()
+    return f"{document.get('status') or ''} {settings}".strip() or "nothing"
 
 
 def _scope(bucket: str, namespace: str | None, table: str | None) -> str:

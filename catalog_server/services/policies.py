@@ -217,7 +217,7 @@ class PolicyService:
             raise Invalid(
                 f"setting {too_wide[0]} is about all tables of a bucket together: set it at the bucket"
             )
-        if scope.table is None or scope.namespace is None or document["status"] != "enabled":
+        if scope.table is None or scope.namespace is None or document.get("status") == "disabled":
             return
         sorts = document["settings"].get("strategy") in _SORTING or "sortOrder" in document["settings"]
         if kind is PolicyType.COMPACTION and sorts:

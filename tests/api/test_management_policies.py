@@ -53,6 +53,29 @@ def test_what_is_set_is_listed_alike_at_every_level(http: Http, catalog: Catalog
         assert_problem(http.get(f"{missing}/policies"), 404, "not-found")
 
 
+def test_settings_alone_do_not_switch_on_what_is_off_above(http: Http, catalog: Catalog) -> None:
+    namespace, table = levels_of(catalog)
+    above, own = f"{namespace}/policies/{KIND}", f"{table}/policies/{KIND}"
+    name = namespace.rpartition("/")[2]
+    assert http.put(above, json={"status": "disabled"}).json()["status"] == "disabled"
+    settings = {"minInputFiles": 8}
+    put = http.put(own, json={"settings": settings}).json()
+    assert (put["status"], put["settings"]) == (None, settings)
+    assert http.get(own).json() == put
+
+    def in_force() -> tuple[object, object]:
+        found = holds(http, table)
+        return found["sources"]["status"], found["status"]  # type: ignore[index]
+
+    assert in_force() == (f"namespace {name}", "disabled")
+    http.put(own, json={"status": "enabled", "settings": settings})
+    assert in_force() == ("table", "enabled")
+    http.put(own, json={"status": None, "settings": settings})
+    assert in_force() == (f"namespace {name}", "disabled")
+    assert http.delete(above).status_code == 204
+    assert in_force() == ("default", "enabled")
+
+
 def test_changes_come_in_pages_newest_first(http: Http, catalog: Catalog) -> None:
     namespace, table = levels_of(catalog)
     for path in (namespace, table):

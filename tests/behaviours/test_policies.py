@@ -122,7 +122,6 @@ async def test_a_version_protects_against_lost_updates(platform: Platform, table
     ("kind", "document"),
     [
         ("nope", {"status": "enabled"}),
-        (COMPACTION, {}),
         (COMPACTION, {"status": "on"}),
         (COMPACTION, {"status": "enabled", "extra": 1}),
         (COMPACTION, {"status": "enabled", "settings": {"targetFileSizeMB": 1}}),

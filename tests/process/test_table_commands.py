@@ -125,9 +125,36 @@ def test_protect_rename_register(catalog: Catalog, call: Call) -> None:
     assert "deletes its files" in out
 
 
+def test_a_setting_leaves_the_status_to_the_levels_above(catalog: Catalog, call: Call) -> None:
+    make(catalog, "tuned")
+
+    def policy(*arguments: str) -> str:
+        code, out, err = call(*arguments, group="policy")
+        assert code == 0, err
+        return out
+
+    assert "disabled" in policy("set", "manifests", "--namespace", "sales", "--status", "disabled")
+    own = ("--table", "sales.tuned")
+    assert (
+        policy("set", "manifests", *own, "minManifests=7")
+        == "icebergManifests of this table: minManifests=7\n"
+    )
+    assert "as above it" in policy("get", *own)
+    (effective,) = [
+        one for one in json.loads(policy("effective", *own, "--json")) if one["type"] == "icebergManifests"
+    ]
+    assert (effective["status"], effective["sources"]["status"]) == ("disabled", "namespace sales")
+    assert "enabled minManifests=7" in policy("set", "manifests", *own, "--status", "enabled")
+    assert ": minManifests=7" in policy("set", "manifests", *own, "--status", "inherited")
+    assert "enabled minManifests=7" in policy("history", *own)
+    policy("unset", "manifests", "--namespace", "sales")
+    code, _, err = call("set", "manifests", *own, "--status", "maybe", group="policy")
+    assert (code, "policy status is 'maybe'" in err) == (1, True)
+
+
 def test_register_overwrites_what_it_was_asked_about(catalog: Catalog, call: Call) -> None:
-    make(catalog, "kept")
-    at = json.loads(call("unregister", "sales.kept", "--yes", "--json")[1])["metadataLocation"]
+    make(catalog, "pointed")
+    at = json.loads(call("unregister", "sales.pointed", "--yes", "--json")[1])["metadataLocation"]
     assert call("register", "sales.again", at, "--overwrite", "--yes")[1] == "sales.again is registered\n"
     code, _, err = call("register", "sales.again", at)
     assert (code, "Table already exists: sales.again" in err) == (1, True)

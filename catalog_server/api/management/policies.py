@@ -182,7 +182,7 @@ def _policy(view: PolicyView, scope: str) -> wire.Policy:
     return wire.Policy(
         type=view.policy_type,
         scope=scope,
-        status=view.document["status"],
+        status=view.document.get("status"),
         settings=view.document["settings"],
         version=view.version,
         updated_at_ms=view.updated_at_ms,

@@ -33,7 +33,7 @@ class MetricsReports(Wire):
 class PolicyDocument(Wire):
     """A policy as it is set at one scope."""
 
-    status: str = Field("enabled", description="enabled or disabled")
+    status: str | None = Field(None, description="enabled or disabled; null leaves it to the levels above.")
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -42,7 +42,7 @@ class Policy(Wire):
 
     type: str
     scope: str = Field(description="bucket, namespace or table")
-    status: str
+    status: str | None = Field(description="Null: this level does not say.")
     settings: dict[str, Any]
     version: int
     updated_at_ms: int

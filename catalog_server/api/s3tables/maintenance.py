@@ -11,7 +11,7 @@ from catalog_server.api.s3tables.operation import Operation
 from catalog_server.api.s3tables.shapes import BUCKET_ARN
 from catalog_server.api.s3tables.wire import Struct, Text, Whole, refuse
 from catalog_server.services.policies import PolicyScope
-from maintenance.policies import PolicyType, default_status, defaults
+from maintenance.policies import PolicyType, defaults
 from table_format.errors import VersionConflict
 from table_format.jsontypes import JsonObject
 
@@ -48,9 +48,7 @@ class Change:
     """What a request changes of a policy."""
 
     status: str | None
-    """None leaves it as it is."""
-    in_force: str
-    """What the status is where the scope itself says nothing."""
+    """None leaves it as it is, at this scope or from above."""
     settings: JsonObject
 
 
@@ -63,7 +61,7 @@ async def get_bucket_maintenance(call: Call) -> JsonObject:
 
 async def put_bucket_maintenance(call: Call) -> None:
     """Of a bucket."""
-    await put(call, PolicyScope(bucket=call.bucket), default_status(call.path["type"]))
+    await put(call, PolicyScope(bucket=call.bucket))
 
 
 async def configurations(call: Call, scope: PolicyScope, types: Mapping[str, Struct]) -> JsonObject:
@@ -77,10 +75,8 @@ async def configurations(call: Call, scope: PolicyScope, types: Mapping[str, Str
     return {kind: _configuration(kind, shape, documents.get(kind)) for kind, shape in types.items()}
 
 
-async def put(call: Call, scope: PolicyScope, in_force: str) -> None:
+async def put(call: Call, scope: PolicyScope) -> None:
     """Change the policy of the type in the path, at a scope, by the `value` in the body.
-
-    `in_force` is the status there so far: a value without one must not switch on what was switched off above.
 
     Raises:
         Invalid: the settings are of another type, or can not be.
@@ -92,9 +88,7 @@ async def put(call: Call, scope: PolicyScope, in_force: str) -> None:
     settings = value.get("settings")
     if settings is not None and kind not in settings:
         refuse(next(iter(settings)), "value.settings", f"be {kind}, as the path says")
-    changed = Change(
-        status=value.get("status"), in_force=in_force, settings={} if settings is None else settings[kind]
-    )
+    changed = Change(status=value.get("status"), settings={} if settings is None else settings[kind])
     await change(call, scope, kind, changed)
 
 
@@ -123,10 +117,8 @@ def _merged(before: JsonObject | None, changed: Change) -> JsonObject:
     for name in changed.settings:
         for gone in (name, _FINER.get(name, (name, 1))[0], _OVERRULED.get(name, name)):
             kept.pop(gone, None)
-    return {
-        "status": changed.status or (before or {}).get("status") or changed.in_force,
-        "settings": {**kept, **changed.settings},
-    }
+    status = changed.status or (before or {}).get("status")
+    return {"status": status, "settings": {**kept, **changed.settings}}
 
 
 def _configuration(kind: str, shape: Struct, document: JsonObject | None) -> JsonObject:
@@ -142,7 +134,7 @@ def _configuration(kind: str, shape: Struct, document: JsonObject | None) -> Jso
             settings[name] = max(1, int(own[finer]) // unit)
         else:
             settings[name] = standard["settings"][name]
-    return {"status": (document or standard)["status"], "settings": {kind: settings}}
+    return {"status": (document or {}).get("status") or standard["status"], "settings": {kind: settings}}
 
 
 _PATH = "/buckets/{tableBucketARN}/maintenance"

@@ -53,8 +53,8 @@ async def put_record_expiration(call: Call) -> None:
     value = call.body["value"]
     settings = value.get("settings", {})
     now = await call.platform.table_maintenance.configuration(call.principal, entry, PolicyType.RECORDS)
-    changed = Change(status=value.get("status"), in_force=status_text(now.enabled), settings=settings)
-    if (changed.status or changed.in_force) == "enabled" and not settings and not now.settings:
+    changed = Change(status=value.get("status") or status_text(now.enabled), settings=settings)
+    if changed.status == "enabled" and not settings and not now.settings:
         raise Invalid("The specified settings are not valid: say after how many days records expire")
     await change(call, scope_of(entry), PolicyType.RECORDS.value, changed)
 

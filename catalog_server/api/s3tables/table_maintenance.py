@@ -47,9 +47,7 @@ async def get_maintenance(call: Call) -> JsonObject:
 async def put_maintenance(call: Call) -> None:
     """Set one kind of maintenance for a table."""
     entry = await _table(call)
-    kind = PolicyType(call.path["type"])
-    now = await call.platform.table_maintenance.configuration(call.principal, entry, kind)
-    await put(call, scope_of(entry), status_text(now.enabled))
+    await put(call, scope_of(entry))
 
 
 async def get_job_status(call: Call) -> JsonObject:

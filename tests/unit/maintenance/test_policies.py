@@ -4,6 +4,7 @@ import pytest
 
 from maintenance.policies import (
     COMPACTION,
+    RECORDS,
     SNAPSHOTS,
     UNREFERENCED,
     CompactionPolicy,
@@ -142,7 +143,7 @@ def test_the_second_tier_vanishes_for_small_targets(target, tiers):
         (UNREFERENCED, document(unreferencedDays=0), "between 1 and"),
         (UNREFERENCED, document(nonCurrentDays=1, nonCurrentSeconds=86400), "say the same thing"),
         ("icebergSort", document(), "unknown policy type 'icebergSort'"),
-        (COMPACTION, {"settings": {}}, 'write "enabled" or "disabled"'),
+        (COMPACTION, {"status": False}, 'write "enabled" or "disabled"'),
         (COMPACTION, {"status": "on"}, 'write "enabled" or "disabled"'),
         (COMPACTION, {"status": "enabled", "setting": {}}, "unknown member 'setting'"),
         (COMPACTION, {"status": "enabled", "settings": []}, "must be a JSON object"),
@@ -372,7 +373,7 @@ def test_completed_every_setting_has_a_source_and_no_level_says_it_twice(kind):
 
 def test_completed_compaction_tells_what_a_run_goes_by():
     every = complete(COMPACTION, explain(COMPACTION, [("table", document(targetFileSizeMB=64))], {}))
-    assert every["tiers"] == Sourced([{"belowBytes": 32 * MIB, "targetBytes": 64 * MIB}], "default")
+    assert every["tiers"] == Sourced([{"belowBytes": 32 * MIB, "targetBytes": 64 * MIB}], "table")
     assert every["maxBytesPerRun"] == Sourced(8 * 1024 * MIB, "default")
     assert every["targetFileSizeMB"] == Sourced(64, "table")
     properties = {"write.target-file-size-bytes": str(16 * MIB)}
@@ -380,7 +381,30 @@ def test_completed_compaction_tells_what_a_run_goes_by():
     source = "property write.target-file-size-bytes"
     assert of_property["targetFileSizeMB"] == Sourced(None, source)
     assert of_property["targetFileSizeBytes"] == Sourced(16 * MIB, source)
-    assert of_property["tiers"] == Sourced([{"belowBytes": 8 * MIB, "targetBytes": 16 * MIB}], "default")
+    assert of_property["tiers"] == Sourced([{"belowBytes": 8 * MIB, "targetBytes": 16 * MIB}], source)
+    assert complete(COMPACTION, explain(COMPACTION, [], {}))["tiers"].source == "default"
+
+
+def test_a_level_that_gives_no_status_leaves_it_to_those_above():
+    off = {"status": "disabled", "settings": {}}
+    numbers = validate(COMPACTION, {"settings": {"minInputFiles": 8}}, allow_unsafe=False)
+    assert numbers == {"settings": {"minInputFiles": 8}}
+    assert validate(COMPACTION, {"status": None}, allow_unsafe=False) == {"settings": {}}
+    found = explain(COMPACTION, [("bucket", off), ("table", numbers)], {}).settings
+    assert (found["status"], found["minInputFiles"]) == (Sourced("disabled", "bucket"), Sourced(8, "table"))
+    on = explain(COMPACTION, [("bucket", numbers), ("table", {})], {}).settings
+    assert on["status"] == Sourced("enabled", "default")
+
+
+def test_rows_expire_where_somebody_says_after_how_long_unless_somebody_says_no():
+    days = {"settings": {"days": 30}}
+    found = explain(RECORDS, [("bucket", {}), ("table", days)], {})
+    assert found.settings["status"] == Sourced("enabled", "table")
+    off = {"status": "disabled", "settings": {}}
+    for layers in ([("bucket", off), ("table", days)], [("bucket", days), ("table", off)]):
+        assert explain(RECORDS, layers, {}).settings["status"].value == "disabled"
+    other = explain(RECORDS, [("table", {"settings": {"intervalSeconds": 3600}})], {})
+    assert other.settings["status"] == Sourced("disabled", "default")
 
 
 def test_completed_the_unit_that_is_not_in_force_is_none_from_where_the_other_comes():
