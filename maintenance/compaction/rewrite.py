@@ -30,6 +30,7 @@ from table_format.scan.deletes import DeleteCache, Tally, read_task
 from table_format.scan.lineage import to_carry
 from table_format.scan.plan import FileTask
 from table_format.schema.conform import conform
+from table_format.schema.dictionaries import with_dictionaries
 from table_format.write.files import FileOptions
 from table_format.write.ordering import Ordering
 from table_format.write.parquet import RollingWriter
@@ -102,7 +103,9 @@ def execute(group: PlannedGroup, tasks: Mapping[str, FileTask], place: Place) ->
     count = _Count()
     closed = False
     try:
-        for batch in laid_out(group, _read(inputs, options, place, count), options, place.metadata):
+        unsorted = group.strategy is Strategy.BINPACK
+        rows = _read(inputs, options, place, count, dictionaries=unsorted)
+        for batch in laid_out(group, rows, options, place.metadata):
             place.go_on()
             writer.write(batch)
         outputs = tuple(replace(file, sort_order_id=group.order_id) for file in writer.close())
@@ -123,16 +126,21 @@ class _Count:
 
 
 def _read(
-    inputs: Sequence[FileTask], options: FileOptions, place: Place, count: _Count
+    inputs: Sequence[FileTask], options: FileOptions, place: Place, count: _Count, *, dictionaries: bool
 ) -> Iterator[pa.RecordBatch]:
     place.deletes.sweep(place.store, inputs, place.metadata, place.go_on)
     lineage, read = keeps_lineage(place.metadata), partial(read_task, place.store, metadata=place.metadata)
+    target: pa.Schema | None = None
     for task in inputs:
-        for batch in read(task, cache=place.deletes, tally=count.tally, lineage=lineage):
+        # Of a dictionary whose rows are deleted all values would stay in memory.
+        kept = dictionaries and not task.deletes
+        for batch in read(task, cache=place.deletes, tally=count.tally, lineage=lineage, dictionaries=kept):
             place.go_on()
             count.rows += batch.num_rows
-            stored = to_carry(batch, task.entry) if lineage else batch
-            yield conform(stored.select(options.arrow.names), options.arrow)
+            stored = (to_carry(batch, task.entry) if lineage else batch).select(options.arrow.names)
+            # The first file decides for all: most are alike, and what is otherwise is made so.
+            target = target or with_dictionaries(options.arrow, stored.schema)
+            yield conform(stored, target)
 
 
 def laid_out(

@@ -129,7 +129,7 @@ class Tally:
     """Rows that deletes took away."""
 
 
-def read_task(
+def read_task(  # noqa: PLR0913 - what is read, and in which form
     store: ObjectStore,
     task: FileTask,
     metadata: TableMetadata,
@@ -138,11 +138,13 @@ def read_task(
     cache: DeleteCache | None = None,
     lineage: bool = False,
     tally: Tally | None = None,
+    dictionaries: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a data file that its deletes leave, in file order, in the table's current columns.
 
     Give tasks that share delete files the same `cache`. With `lineage` the columns of `LINEAGE_FIELDS` follow: what
-    a rewrite of a table of format version 3 must carry over. A `tally` is added to with each batch.
+    a rewrite of a table of format version 3 must carry over. A `tally` is added to with each batch. With
+    `dictionaries`, columns may be dictionaries (see `schema.dictionaries`), which may hold more than the rows refer to.
 
     Raises:
         Invalid: a file cannot be read, or has another number of rows than its manifest says.
@@ -152,8 +154,8 @@ def read_task(
     deletes = _Deletes(store, task, metadata, cache if cache is not None else DeleteCache())
     schema, spec = metadata.schema(), metadata.spec(data_file.spec_id)
     rows_read = 0
-    with open_file(store, data_file, read_name_mapping(metadata)) as source:
-        columns = Projection(source, schema, spec)
+    with open_file(store, data_file, read_name_mapping(metadata), dictionaries=dictionaries) as source:
+        columns = Projection(source, schema, spec, dictionaries=dictionaries)
         lines = Lineage(task.entry, source.fields) if lineage else None
         keys = [KeyColumns(source, wanted, spec) for wanted in deletes.key_fields()]
         places = {*columns.positions, *(at for key in keys for at in key.positions)}

@@ -20,12 +20,17 @@ _WHOLE_GROUP_BYTES: Final = 64 << 20
 """A row group up to that size is fetched column by column at once; of a larger one only pieces are held."""
 _LONG_VALUE: Final = 4 << 10
 _UNLIKE: Final = 32
+_DICTIONARY_BYTES: Final = 3
+"""A value, at most, of a column that is read as a dictionary."""
+_NO_DICTIONARY: Final = 1 << 62
 _PIECE_BYTES: Final = (64 << 10, 4 << 20)
 """The least and the most of a column that is fetched ahead."""
 
 
-def open_parquet(store: ObjectStore, path: str) -> Iterator[OpenedFile]:
+def open_parquet(store: ObjectStore, path: str, *, dictionaries: bool = False) -> Iterator[OpenedFile]:
     """Open a Parquet file (one value, for `contextmanager`).
+
+    With `dictionaries`, columns of text and bytes come as dictionaries where the file clearly stores them so.
 
     Raises:
         NoSuchFile: it does not exist.
@@ -39,6 +44,7 @@ def open_parquet(store: ObjectStore, path: str) -> Iterator[OpenedFile]:
             parquet = pq.ParquetFile(
                 handle,
                 metadata=metadata,
+                read_dictionary=_stored_as_dictionary(metadata) if dictionaries else None,
                 coerce_int96_timestamp_unit="us",
                 buffer_size=ahead,
                 pre_buffer=not ahead,  # else all of a column chunk is fetched, whatever the buffer
@@ -98,6 +104,24 @@ def _ahead(metadata: pq.FileMetaData) -> int:
         return 0
     least, most = _PIECE_BYTES
     return max(least, min(most, _WHOLE_GROUP_BYTES // metadata.num_columns))
+
+
+def _stored_as_dictionary(metadata: pq.FileMetaData) -> list[str]:
+    """The top-level columns of text and bytes whose values, stored one by one, would take more bytes than they do.
+
+    A length takes four bytes. So the dictionaries of such a column take fewer bytes than its rows' indices in memory.
+    """
+    sizes: dict[str, int] = {}
+    values = 0
+    for at in range(metadata.num_row_groups):
+        group = metadata.row_group(at)
+        values += group.num_rows
+        for place in range(group.num_columns):
+            chunk = group.column(place)
+            if chunk.physical_type == "BYTE_ARRAY" and "." not in chunk.path_in_schema:
+                size = chunk.total_uncompressed_size if chunk.has_dictionary_page else _NO_DICTIONARY
+                sizes[chunk.path_in_schema] = sizes.get(chunk.path_in_schema, 0) + size
+    return [path for path, size in sizes.items() if size <= _DICTIONARY_BYTES * values]
 
 
 def _fitting_rows(metadata: pq.FileMetaData, names: Mapping[str, int]) -> int:

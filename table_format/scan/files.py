@@ -7,6 +7,7 @@ the work of `file_parquet`, `file_orc` and `file_avro`.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import orjson
@@ -76,9 +77,13 @@ class SourceFile:
 
 @contextmanager
 def open_file(
-    store: ObjectStore, data_file: DataFile, name_mapping: Sequence[JsonObject] | None
+    store: ObjectStore,
+    data_file: DataFile,
+    name_mapping: Sequence[JsonObject] | None,
+    *,
+    dictionaries: bool = False,
 ) -> Iterator[SourceFile]:
-    """Open a file and find its columns' ids.
+    """Open a file and find its columns' ids; with `dictionaries`, columns that are stored so are read as such.
 
     Raises:
         Invalid: not of its format, or no column has an id and there is no name mapping.
@@ -88,6 +93,8 @@ def open_file(
     opener: Callable[..., Iterator[OpenedFile]] | None = _FORMATS.get(name)
     if opener is None:
         raise Unsupported(f"{path} is {data_file.file_format}: only Parquet, ORC and Avro files can be read")
+    if dictionaries and opener is open_parquet:
+        opener = partial(open_parquet, dictionaries=True)
     if data_file.key_metadata is not None:
         raise Unsupported(f"{path} is encrypted")
     with contextmanager(opener)(store, path) as opened:

@@ -17,6 +17,7 @@ from table_format.scan.files import SourceFile, open_file
 from table_format.scan.initial import initial_defaults, plain_column
 from table_format.scan.project import Gaps, converter, missing
 from table_format.schema.arrow import ArrowArray, field_id, to_arrow
+from table_format.schema.dictionaries import is_kept
 from table_format.schema.types import fields_by_id
 
 BATCH_ROWS = 65_536
@@ -49,23 +50,36 @@ def read_file(
 class Projection:
     """A file's columns as the table's, compiled once for the file."""
 
-    def __init__(self, source: SourceFile, table_schema: JsonObject, spec: JsonObject | None) -> None:
-        """Match the columns.
+    def __init__(
+        self,
+        source: SourceFile,
+        table_schema: JsonObject,
+        spec: JsonObject | None,
+        *,
+        dictionaries: bool = False,
+    ) -> None:
+        """Match the columns; with `dictionaries`, those of text and bytes that the file gives as such stay so.
 
         Raises:
             Invalid: a column has a type that cannot be read as the table's, or a required one is missing.
         """
-        self._target = to_arrow(table_schema)
+        target = []
         gaps = file_gaps(source.data_file, table_schema, spec)
         place = {field.id: position for position, field in enumerate(source.fields)}
         self._steps: list[tuple[int | None, Callable[..., ArrowArray]]] = []
-        for field in self._target:
+        for field in to_arrow(table_schema):
             wanted = field_id(field)
             position = None if wanted is None else place.get(wanted)
+            have = None if position is None else source.fields[position].type
             if position is None:
                 self._steps.append((None, missing(field, gaps, field.name)))
+            elif dictionaries and is_kept(have, field.type):
+                field = field.with_type(have)  # noqa: PLW2901 - the field as it comes
+                self._steps.append((position, lambda array: array))
             else:
                 self._steps.append((position, converter(source.fields[position], field, gaps, field.name)))
+            target.append(field)
+        self._target = pa.schema(target)
         self.positions = sorted({position for position, _ in self._steps if position is not None})
 
     def apply(self, batch: Mapping[int, ArrowArray] | int) -> pa.RecordBatch:

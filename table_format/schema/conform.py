@@ -42,6 +42,8 @@ class _Rows:
 def conform(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     """The batch with the columns, order, types and nullability of `target`; missing optional columns are null.
 
+    Columns at the top level may be dictionaries in `target`, as `dictionaries.with_dictionaries` makes them.
+
     Raises:
         Invalid: a required value is missing, a column is unknown to the table, or a value does not fit its type.
     """
@@ -88,6 +90,8 @@ def _columns(
 
 
 def _column(array: ArrowArray, field: ArrowField, rows: _Rows, path: str) -> ArrowArray:
+    if kinds.is_dictionary(field.type):
+        return _dictionary(array, field, rows, path)
     array = _decoded(array)
     if field.nullable:
         return _cast(array, field.type, rows, path)
@@ -96,6 +100,16 @@ def _column(array: ArrowArray, field: ArrowField, rows: _Rows, path: str) -> Arr
     # A file cannot say null in a required column, not even below a null struct: any value stands there unread.
     result = _cast(array, field.type, rows, path)
     return _solid(result) if result.null_count else result
+
+
+def _dictionary(array: ArrowArray, field: ArrowField, rows: _Rows, path: str) -> ArrowArray:
+    """A column at the top level that stays a dictionary of its values, or becomes one."""
+    if array.type != field.type or array.dictionary.null_count:
+        plain = field.with_type(field.type.value_type)
+        return _column(array, plain, rows, path).dictionary_encode()
+    if array.null_count and not field.nullable:
+        raise Invalid(f"column {path!r} is required, but null in {array.null_count} of {rows.count} rows")
+    return array
 
 
 def _decoded(array: ArrowArray) -> ArrowArray:

@@ -17,6 +17,7 @@ from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import DataFile, Partition
 from table_format.schema.arrow import to_arrow
+from table_format.write.encodings import dictionary_columns
 from table_format.write.metrics import Leaf, count_nans, leaves, metrics
 
 MEBIBYTE = 1024 * 1024
@@ -73,15 +74,18 @@ class FileOptions:
         )
 
     def suited_to(self, table: pa.Table) -> "FileOptions":
-        """The options for a file of such rows: the size of a page is looked at often enough.
+        """The options for a file of such rows: dictionaries where they pay, pages looked at often enough.
 
-        The writer looks after so many rows; long values would make pages that readers must hold whole.
+        The writer looks at a page's size after so many rows; long values would make pages that readers must hold whole.
         """
+        own: dict[str, Any] = {
+            "use_dictionary": dictionary_columns(table, self.parquet["dictionary_pagesize_limit"])
+        }
         longest = max((column.nbytes for column in table.columns), default=0) // max(table.num_rows, 1)
         rows = max(1, _BETWEEN_LOOKS // max(longest, 1))
-        if rows >= _ROWS_BETWEEN_LOOKS:
-            return self
-        return replace(self, parquet={**self.parquet, "write_batch_size": rows})
+        if rows < _ROWS_BETWEEN_LOOKS:
+            own["write_batch_size"] = rows
+        return replace(self, arrow=table.schema, parquet={**self.parquet, **own})
 
 
 def _level(properties: Mapping[str, str], codec: str) -> int | None:

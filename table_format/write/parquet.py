@@ -18,6 +18,7 @@ from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import DataFile, Partition
 from table_format.metadata.document import TableMetadata
 from table_format.schema.conform import conform
+from table_format.schema.dictionaries import row_bytes, with_dictionaries
 from table_format.write.files import MEBIBYTE, DataFileWriter, FileOptions
 from table_format.write.partition import Partitioner, partition_path
 
@@ -68,7 +69,7 @@ class RollingWriter:
         return self._file is not None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take rows, in the table's Arrow schema (see `conform`).
+        """Take rows, in the table's Arrow schema (see `conform`), or all in the same one with some dictionaries in it.
 
         Raises:
             Unavailable: the store did not take a file; the writer is of no more use.
@@ -80,7 +81,7 @@ class RollingWriter:
                 piece = self._fitting(batch.slice(start))
                 start += piece.num_rows
                 self._batches.append(piece)
-                self.buffered += piece.nbytes
+                self.buffered += row_bytes(piece)
                 self._merge_small()
                 if self.buffered >= self._budget() * _ENOUGH:
                     self._write_group()
@@ -128,14 +129,15 @@ class RollingWriter:
 
     def _fitting(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         room = self._budget() - self.buffered
-        if rows.nbytes <= room:
+        size = row_bytes(rows)
+        if size <= room:
             return rows
-        return rows.slice(0, max(1, int(rows.num_rows * room / rows.nbytes)))
+        return rows.slice(0, max(1, int(rows.num_rows * room / size)))
 
     def _merge_small(self) -> None:
         # A batch of a few rows costs far more memory than its rows, and may keep a larger one alive.
         self._fresh += 1
-        if self._batches[-1].nbytes >= _LARGE_BATCH:
+        if row_bytes(self._batches[-1]) >= _LARGE_BATCH:
             self._fresh = 0
         elif self._fresh >= _SMALL_BATCHES:
             small = pa.Table.from_batches(self._batches[-self._fresh :]).combine_chunks()
@@ -145,7 +147,8 @@ class RollingWriter:
     def _write_group(self) -> None:
         if not self._batches:
             return
-        table = pa.Table.from_batches(self._batches, self._options.arrow)
+        schema = with_dictionaries(self._options.arrow, self._batches[0].schema)
+        table = pa.Table.from_batches(self._batches, schema).unify_dictionaries()
         if self._file is None:
             self._file = DataFileWriter(self._store, self._next_path(), self._options.suited_to(table))
         before = self._file.size

@@ -378,9 +378,9 @@ def test_a_failure_between_row_groups_leaves_nothing(store, monkeypatch):
 def test_abort_discards_open_files_and_tells_what_was_begun(store):
     properties = {"write__parquet__row_group_size_bytes": "50000"}
     write = writer(store, table(schema(n="long", s="string"), **properties))
-    write.write(pa.record_batch({"n": range(30_000), "s": noise(30_000)}))
+    write.write(pa.record_batch({"n": range(60_000), "s": noise(60_000)}))
     begun = write.abort()
-    assert len(begun) == 2
+    assert len(begun) > 1
     there = {info.path for info in store.list("memory://test")}
     assert there == set(begun[:-1]), "finished files stay for the caller to decide"
     assert write.abort() == begun
@@ -432,4 +432,4 @@ def test_pages_of_long_values_are_closed_after_few_rows(length, rows):
     options = FileOptions.of(schema, {})
     suited = options.suited_to(pa.table({"t": pa.array(["x" * length] * 3, pa.large_string())}))
     assert suited.parquet.get("write_batch_size") == rows
-    assert options.suited_to(options.arrow.empty_table()) is options
+    assert options.suited_to(options.arrow.empty_table()).parquet.get("write_batch_size") is None

@@ -1,0 +1,44 @@
+"""Text and bytes kept as dictionaries from one Parquet file to the next, without hashing every value again.
+
+A batch of a table may hold such a column at its top level as `DICTIONARY_OF` says; what the rows are is the same.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+
+from table_format.schema.arrow import ArrowArray, ArrowType, is_binary, is_string, kinds
+
+TEXT: Final[ArrowType] = pa.dictionary(pa.int32(), pa.string())
+BYTES: Final[ArrowType] = pa.dictionary(pa.int32(), pa.binary())
+"""As Parquet files are read."""
+
+
+def is_kept(arrow: ArrowType, wanted: ArrowType) -> bool:
+    """Whether a column of that type can stay what it is, where the table wants `wanted`."""
+    return bool((arrow == TEXT and is_string(wanted)) or (arrow == BYTES and is_binary(wanted)))
+
+
+def with_dictionaries(schema: pa.Schema, rows: pa.Schema) -> pa.Schema:
+    """The schema with dictionaries for those of its columns that are kept as such in a batch of that schema."""
+    have: Mapping[str, ArrowType] = {field.name: field.type for field in rows}
+    return pa.schema(
+        [
+            field.with_type(have[field.name]) if is_kept(have.get(field.name), field.type) else field
+            for field in schema
+        ]
+    )
+
+
+def row_bytes(batch: pa.RecordBatch) -> int:
+    """The Arrow bytes of the rows; of a dictionary no more than so many rows can refer to."""
+    return sum(_column_bytes(column) for column in batch.columns)
+
+
+def _column_bytes(column: ArrowArray) -> int:
+    if not kinds.is_dictionary(column.type):
+        return int(column.nbytes)
+    values = column.dictionary
+    share = min(1.0, len(column) / max(len(values), 1))
+    return int(column.indices.nbytes + values.nbytes * share)
