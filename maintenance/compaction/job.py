@@ -15,6 +15,7 @@ from maintenance.ports import Job, JobContext, JobSettings
 from maintenance.report import Figure, Outcome, Report
 from maintenance.target import load_target
 from maintenance.wording import are, counted
+from table_format.catalog import LoadedTable
 from table_format.io.counted import CountedStore
 from table_format.io.store import ObjectStore
 from table_format.metadata.document import TableMetadata
@@ -43,6 +44,17 @@ def run(ctx: JobContext, job: Job) -> Report:
     spent = Spent(ctx.clock, CountedStore(ctx.store_for(table.metadata.location)))
     note = layout_of(table.metadata, policy.strategy, policy.sort_order).note
     policy = policy if note is None else replace(policy, notes=(*policy.notes, note))
+    session = _prepared(ctx, job, table, policy, spent)
+    if isinstance(session, Report):
+        return session
+    session.carry_out()
+    return _report(session.plan, session.progress, policy, spent)
+
+
+def _prepared(
+    ctx: JobContext, job: Job, table: LoadedTable, policy: CompactionPolicy, spent: Spent
+) -> Session | Report:
+    """What is to be carried out, or the report of a run that carries nothing out."""
     with spent.on_planning():
         found = planned_of(spent.store, table.metadata, policy, ctx.settings, ctx.clock.now_ms(), ctx.reaches)
     if isinstance(found, Report):
@@ -53,9 +65,7 @@ def run(ctx: JobContext, job: Job) -> Report:
         return Report(outcome=Outcome.NOTHING, reason=planned.reason, figures=figures, plan=planned.to_json())
     if job.dry_run:
         return _dry_run(planned, policy)
-    session = Session(ctx, job, table, spent, (files, tasks))
-    session.carry_out(planned)
-    return _report(planned, session.progress, policy, spent)
+    return Session(ctx, job, table, spent, planned, files, tasks)
 
 
 def planned_of(

@@ -7,13 +7,14 @@ outcome is in doubt nothing is deleted: what turns out unreferenced is found by 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import structlog
 
 from maintenance.compaction.columns import keeps_lineage
 from maintenance.compaction.delete_rewrite import execute_deletes
+from maintenance.compaction.foreign import OUTSIDE
 from maintenance.compaction.plan_types import CompactionPlan
 from maintenance.compaction.rewrite import Place, Rewritten
 from maintenance.compaction.spent import Spent
@@ -121,15 +122,19 @@ class Session:
         job: Job,
         table: LoadedTable,
         spent: Spent,
-        planned: tuple[SnapshotLines, Sequence[FileTask]],
+        plan: CompactionPlan,
+        files: SnapshotLines,
+        tasks: Sequence[FileTask],
     ) -> None:
-        """Prepare; `planned` are the files of the snapshot that was planned on, and those that groups take."""
+        """Prepare; `files` are those of the snapshot that was planned on, `tasks` those that groups take."""
         self._ctx = ctx
         self._job = job
         self._table = table
         self._spent = spent
         store = self._store = spent.store
-        self._files, tasks = planned
+        self.plan = plan
+        # A million lines are not held while groups are rewritten.
+        self._files = files if plan.deletes else replace(files, lines=(), deletes={}, spans=())
         self._tasks = {task.entry.data_file.file_path: task for task in tasks}
         self._place = Place(
             store=store,
@@ -142,9 +147,12 @@ class Session:
             settings=ctx.settings,
         )
         self._cache = TreeCache()
+        if OUTSIDE not in plan.left_alone:
+            for manifest, lines in files.by_manifest():
+                self._cache.digests.learn(manifest, lines)
         self.progress = Progress()
 
-    def carry_out(self, plan: CompactionPlan) -> None:
+    def carry_out(self) -> None:
         """Execute and commit every group. One that cannot be rewritten stops no other, and is raised after them.
 
         Raises:
@@ -153,6 +161,7 @@ class Session:
             WorkLost: the process that rewrote a group ended before it had.
             CommitStateUnknown: a commit may have happened.
         """
+        plan = self.plan
         # Saved before the first byte is written, so that a crashed attempt's outputs can be told by their names.
         self._ctx.save_plan({**plan.to_json(), "output-prefix": self._place.name_prefix})
         failures: list[TableFormatError] = []

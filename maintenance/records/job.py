@@ -63,14 +63,14 @@ class _Run:
     def dry(self, table: LoadedTable) -> Report:
         """What would go."""
         planned = self._plan(table, self._tree(table))
-        if not planned.entries:
+        if not planned.files:
             return _nothing(planned, self._policy)
         return Report(
             outcome=Outcome.DONE,
             reason=f"dry run: {_told(planned)} would go",
             figures=_left(planned, self._policy)
             | {
-                "filesToDelete": len(planned.entries),
+                "filesToDelete": len(planned.files),
                 "recordsToDelete": planned.records,
                 "bytesToDelete": planned.size,
             },
@@ -101,7 +101,7 @@ class _Run:
         return Report(
             outcome=Outcome.DONE,
             reason=f"{_told(done)} left the table",
-            figures=_left(done, self._policy) | _metrics(len(done.entries), done.records, done.size),
+            figures=_left(done, self._policy) | _metrics(len(done.files), done.records, done.size),
             plan=done.to_json(),
         )
 
@@ -116,7 +116,7 @@ class _Run:
         change = delete_files(
             current,
             tree,
-            planned.entries,
+            planned.files,
             summary={"maintenance.job-id": str(self._job.id)},
             clock=self._ctx.clock,
             ids=self._ctx.ids,
@@ -129,12 +129,12 @@ class _Run:
         return HeadTree(self._ctx.store_for(table.metadata.location), table.metadata, self._cache)
 
     def _plan(self, table: LoadedTable, tree: HeadTree) -> RecordPlan:
-        return plan(tree.data.values(), table.metadata, self._policy, self._ctx.clock.now_ms())
+        return plan(tree.data_by_path, table.metadata, self._policy, self._ctx.clock.now_ms())
 
 
 def _told(planned: RecordPlan) -> str:
     return (
-        f"{counted(len(planned.entries), 'file')} with {counted(planned.records, 'row')}, "
+        f"{counted(len(planned.files), 'file')} with {counted(planned.records, 'row')}, "
         f"all with {planned.column} before {_text(planned.older_than_ms)},"
     )
 

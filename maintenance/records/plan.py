@@ -6,14 +6,16 @@ beside older ones stays as it is until all its rows are old.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from maintenance.policy_types import RecordPolicy
-from table_format.errors import Invalid, Unsupported
+from table_format.commit.tree import Listed
+from table_format.errors import Internal, Invalid, Unsupported
 from table_format.jsontypes import JsonObject
-from table_format.manifest.entries import DataFile, ManifestEntry
+from table_format.manifest.entries import DataFile
+from table_format.manifest.lines import FileLine
 from table_format.metadata.document import TableMetadata
 from table_format.scan.binding import BoundPredicate, BoundTerm
 from table_format.scan.comparables import bound_reader
@@ -86,7 +88,7 @@ class RecordPlan:
 
     column: str
     older_than_ms: int
-    entries: tuple[ManifestEntry, ...]
+    files: tuple[FileLine, ...]
     """By path; none: there is nothing to do."""
     data_files: int
     left_alone: Mapping[str, int] = field(default_factory=dict)
@@ -95,31 +97,33 @@ class RecordPlan:
     @property
     def records(self) -> int:
         """Rows in the files, by their manifests."""
-        return sum(entry.data_file.record_count for entry in self.entries)
+        return sum(file.record_count for file in self.files)
 
     @property
     def size(self) -> int:
         """Bytes of the files."""
-        return sum(entry.data_file.file_size_in_bytes for entry in self.entries)
+        return sum(file.file_size_in_bytes for file in self.files)
 
     def to_json(self) -> JsonObject:
         """As plain JSON; of very many files the first are named."""
         return {
             "column": self.column,
             "older-than-ms": self.older_than_ms,
-            "files": len(self.entries),
+            "files": len(self.files),
             "records": self.records,
             "bytes": self.size,
-            "paths": [entry.data_file.file_path for entry in self.entries[:_MOST_NAMED]],
+            "paths": [file.file_path for file in self.files[:_MOST_NAMED]],
             "data-files": self.data_files,
             "left-alone": dict(self.left_alone),
         }
 
 
-def plan(
-    entries: Iterable[Sequence[ManifestEntry]], metadata: TableMetadata, policy: RecordPolicy, now_ms: int
-) -> RecordPlan:
-    """The files that hold only rows older than the policy's days; `entries` are main's live ones, by path.
+Listing: TypeAlias = Callable[[Callable[[FileLine], bool]], Iterable[Sequence[Listed]]]
+"""Gives main's live files, by path, with metrics of those that it is told to."""
+
+
+def plan(listing: Listing, metadata: TableMetadata, policy: RecordPolicy, now_ms: int) -> RecordPlan:
+    """The files that hold only rows older than the policy's days.
 
     Raises:
         Invalid: no column tells the age of rows.
@@ -128,20 +132,20 @@ def plan(
     older_than_ms = now_ms - policy.days * _DAY_MS
     judge = _Judge(metadata, column, column.value_at(older_than_ms))
     left: Counter[str] = Counter()
-    chosen: list[ManifestEntry] = []
+    chosen: list[FileLine] = []
     files = 0
-    for same_path in entries:
+    for same_path in listing(judge.may_go):
         files += len(same_path)
-        reason = judge.why_not(same_path[0].data_file) if len(same_path) == 1 else "listed more than once"
+        reason = judge.why_not(same_path[0]) if len(same_path) == 1 else "listed more than once"
         if reason is None:
-            chosen.append(same_path[0])
+            chosen.append(same_path[0].line)
         else:
             left[reason] += len(same_path)
-    chosen.sort(key=lambda entry: entry.data_file.file_path)
+    chosen.sort(key=lambda file: file.file_path)
     return RecordPlan(
         column=column.name,
         older_than_ms=older_than_ms,
-        entries=tuple(chosen),
+        files=tuple(chosen),
         data_files=files,
         left_alone=dict(sorted(left.items())),
     )
@@ -160,19 +164,31 @@ class _Judge:
         self._older = BoundPredicate(Operation.LT, term, (limit,), source)
         self._tests: dict[int, tuple[list[PartitionTest], list[PartitionTest]]] = {}
 
-    def why_not(self, file: DataFile) -> str | None:
+    def may_go(self, line: FileLine) -> bool:
+        """Whether nothing but its metrics can be against it."""
+        return self._why_not_by_partition(line) is None
+
+    def why_not(self, listed: Listed) -> str | None:
         """Why the file stays; None when all its rows are proved to be older."""
-        if file.record_count <= 0:
-            return "without rows"
-        must, may = self._partition_tests(file.spec_id)
-        if not all(test.may_match(file.partition) for test in may):
-            return "with younger rows"
+        reason = self._why_not_by_partition(listed.line)
+        if reason is not None:
+            return reason
+        if listed.whole is None:
+            raise Internal(f"{listed.line.file_path} was listed without its metrics")
+        file = listed.whole
+        must, _ = self._partition_tests(file.spec_id)
         doubt = self._doubt(file)
         if doubt is not None:
             return doubt
         if any(test.must_match(file.partition) for test in must) or self._metrics_prove(file):
             return None
         return "neither partition nor metrics tell the age of its rows"
+
+    def _why_not_by_partition(self, line: FileLine) -> str | None:
+        if line.record_count <= 0:
+            return "without rows"
+        _, may = self._partition_tests(line.spec_id)
+        return None if all(test.may_match(line.partition) for test in may) else "with younger rows"
 
     def _doubt(self, file: DataFile) -> str | None:
         """What the metrics say against it, whatever the partition says."""

@@ -22,7 +22,7 @@ from table_format.manifest.entries import (
     ManifestFile,
     Status,
 )
-from table_format.manifest.read import read_manifest
+from table_format.manifest.read import iterate_manifest
 from table_format.metadata.document import TableMetadata
 from table_format.scan.plan import holds_no_live_file, snapshot_manifests
 
@@ -123,12 +123,12 @@ def _merged(
             if len(group) == 1:
                 merged.append(group[0])
                 continue
-            entries = [
+            entries = (
                 existing(entry)
                 for manifest in group
-                for entry in read_manifest(producer.store, manifest, producer.metadata)
+                for entry in iterate_manifest(producer.store, manifest, producer.metadata)
                 if entry.status is not Status.DELETED
-            ]
+            )
             merged.append(producer.write_manifest(entries, spec_id, content))
     return [*merged, *untouched]
 

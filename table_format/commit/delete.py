@@ -14,13 +14,13 @@ from table_format.commit.rewrite import ancestor_summaries, kept_manifests
 from table_format.commit.summary import Changes, Operation, carried_ingest_keys
 from table_format.commit.tree import HeadTree, NextTree, scopes_of
 from table_format.errors import Invalid
-from table_format.manifest.entries import ManifestEntry
+from table_format.manifest.lines import FileLine
 
 
 def delete_files(
     table: LoadedTable,
     tree: HeadTree,
-    entries: Sequence[ManifestEntry],
+    files: Sequence[FileLine],
     *,
     summary: Mapping[str, str],
     clock: Clock,
@@ -31,17 +31,18 @@ def delete_files(
     What ingest wrote in the summaries of snapshots about its progress is carried on, as a rewrite does.
 
     Raises:
-        Invalid: a file is not live exactly once at the head, as the entry has it.
+        Invalid: a file is not live exactly once at the head, as given.
         Unsupported: the table is encrypted.
     """
-    if not entries:
+    if not files:
         return None
-    for entry in entries:
-        live = tree.data.get(entry.data_file.file_path, [])
-        if len(live) != 1 or live[0].sequence_number != entry.sequence_number:
-            raise Invalid(f"{entry.data_file.file_path} is not a live data file of the table as it was read")
-    removed = {entry.data_file.file_path for entry in entries}
-    after = NextTree(tree, removed, [], scopes_of(entry.data_file for entry in entries))
+    removed = {file.file_path for file in files}
+    tree.look_up(removed)
+    for file in files:
+        live = tree.at(file.file_path)
+        if len(live) != 1 or live[0].sequence_number != file.sequence_number:
+            raise Invalid(f"{file.file_path} is not a live data file of the table as it was read")
+    after = NextTree(tree, removed, [], scopes_of(files))
     gone = {(path, None) for path in removed} | after.dead
     changes = Changes()
     with SnapshotProducer(tree.store, table, clock=clock, ids=ids) as producer:

@@ -98,7 +98,7 @@ class SnapshotProducer:
         return None if self.parent is None else int(self.parent["snapshot-id"])
 
     def write_manifest(
-        self, entries: Sequence[ManifestEntry], spec_id: int, content: ManifestContent
+        self, entries: Iterable[ManifestEntry], spec_id: int, content: ManifestContent
     ) -> ManifestFile:
         """Write one manifest of this attempt."""
         path = metadata_path(self.metadata, f"{self._uuid}-m{self._manifests}.avro")

@@ -6,9 +6,12 @@ new position delete touches one; a group that lost is dropped alone. Delete file
 the same commit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+import numpy as np
 
 from table_format.catalog import LoadedTable
 from table_format.clock import Clock, Ids
@@ -73,6 +76,7 @@ def rewrite(  # noqa: PLR0913 - what is rewritten, and what every commit needs
     if not groups and not deletes:
         return None, []
     tree = HeadTree(store, table.metadata, cache if cache is not None else TreeCache())
+    tree.look_up(_concerned(groups, deletes))
     accepted = [group for group in groups if _still_holds(tree, group)]
     moved = [change for change in deletes if deletes_still_hold(tree, change)]
     kept = {id(change) for change in (*accepted, *moved)}
@@ -82,6 +86,16 @@ def rewrite(  # noqa: PLR0913 - what is rewritten, and what every commit needs
         return None, dropped
     with SnapshotProducer(store, table, clock=clock, ids=ids) as producer:
         return _replace(producer, tree, accepted, moved, summary), dropped
+
+
+def _concerned(groups: Sequence[RewriteGroup], deletes: Sequence[DeleteRewrite]) -> Iterator[str]:
+    """The data files that the checks ask for."""
+    for group in groups:
+        yield from (entry.data_file.file_path for entry in group.inputs)
+        yield from (file.file_path for file in group.outputs)
+    for change in deletes:
+        yield from (entry.data_file.file_path for entry in change.data)
+        yield from change.named
 
 
 def _check_disjoint(groups: Sequence[RewriteGroup], deletes: Sequence[DeleteRewrite]) -> None:
@@ -131,14 +145,14 @@ def _still_holds(tree: HeadTree, group: RewriteGroup) -> bool:
     if tree.metadata.format_version > 2 and not group.keeps_lineage:
         return False  # upgraded since: its rows are as old as their files were, not as the outputs
     for entry in group.inputs:
-        live = tree.data.get(entry.data_file.file_path, [])
+        live = tree.at(entry.data_file.file_path)
         # Twice live (a broken table) would lose one copy's rows; another age means removed and added again.
         if len(live) != 1 or live[0].sequence_number != entry.sequence_number:
             return False
         # The first commit after an upgrade gave its rows ids, which the outputs would not have.
-        if live[0].data_file.first_row_id != entry.data_file.first_row_id:
+        if live[0].first_row_id != entry.data_file.first_row_id:
             return False
-    if any(file.file_path in tree.data for file in group.outputs):
+    if any(tree.at(file.file_path) for file in group.outputs):
         return False
     if not tree.delete_keys.issuperset(file_key(entry.data_file) for entry in group.deletes):
         # While its data file is live, a delete goes only if its rows shall return or another file tells them.
@@ -217,47 +231,55 @@ def kept_manifests(
     producer: SnapshotProducer, tree: HeadTree, gone: set[FileKey], changes: Changes
 ) -> list[ManifestFile]:
     """The head's manifests, those in which something goes written anew: packed, or readers open them one by one."""
+    tree.look_up(path for path, _ in gone)
     untouched: list[ManifestFile] = []
     touched: dict[tuple[int, ManifestContent], list[ManifestFile]] = {}
     for manifest in tree.manifests:
-        if any(file_key(entry.data_file) in gone for entry in tree.live(manifest)):
+        if tree.holds_any(manifest, gone):
             touched.setdefault((manifest.spec_id, manifest.content), []).append(manifest)
         else:
             untouched.append(manifest)
     target = target_bytes(producer.metadata)
     anew = [
-        producer.write_manifest(entries, spec_id, content)
+        producer.write_manifest(
+            _entries_of(distinct, producer.snapshot_id, tree, gone, changes), spec_id, content
+        )
         for (spec_id, content), manifests in sorted(touched.items())
         for group in packed(manifests, target)
-        for entries in _entries_of(group, producer.snapshot_id, tree, gone, changes)
+        for distinct in _distinct(group, tree)
     ]
     return [*anew, *untouched]
+
+
+def _distinct(manifests: Sequence[ManifestFile], tree: HeadTree) -> list[list[ManifestFile]]:
+    """The manifests in one list, unless a broken table has the same live file in several."""
+    lists: list[list[ManifestFile]] = []
+    seen = np.empty(0, np.int64)
+    for manifest in manifests:
+        hashes = tree.hashes(manifest)
+        if not lists or len(np.intersect1d(seen, hashes)):
+            lists.append([])
+            seen = seen[:0]
+        seen = np.concatenate([seen, hashes])
+        lists[-1].append(manifest)
+    return lists
 
 
 def _entries_of(
     manifests: Sequence[ManifestFile],
     snapshot_id: int,
     tree: HeadTree,
-    gone: set[FileKey],
+    gone: AbstractSet[FileKey],
     changes: Changes,
-) -> list[list[ManifestEntry]]:
-    """What the manifests hold, less what goes; one list, unless a broken table has the same live file in several."""
-    lists: list[list[ManifestEntry]] = []
-    seen: set[FileKey] = set()
+) -> Iterator[ManifestEntry]:
+    """What the manifests hold, less what goes."""
     for manifest in manifests:
-        live = tree.live(manifest)
-        keys = {file_key(entry.data_file) for entry in live}
-        if not lists or seen & keys:
-            lists.append([])
-            seen = set()
-        seen |= keys
-        for entry in live:
+        for entry in tree.live(manifest):
             if file_key(entry.data_file) in gone:
                 changes.remove(entry.data_file)
-                lists[-1].append(replace(entry, status=Status.DELETED, snapshot_id=snapshot_id))
+                yield replace(entry, status=Status.DELETED, snapshot_id=snapshot_id)
             else:
-                lists[-1].append(existing(entry))
-    return lists
+                yield existing(entry)
 
 
 def ancestor_summaries(metadata: TableMetadata) -> list[Mapping[str, str]]:

@@ -111,9 +111,9 @@ def deletes_still_hold(tree: HeadTree, change: DeleteRewrite) -> bool:
         late = tree.new_position_deletes(data, change.base_sequence_number)
         return not late and _is_live(tree, data)
     known = {entry.data_file.file_path: entry for entry in change.data}
-    return all(path in known and _is_live(tree, known[path]) for path in change.named if path in tree.data)
+    return all(path in known and _is_live(tree, known[path]) for path in change.named if tree.at(path))
 
 
 def _is_live(tree: HeadTree, entry: ManifestEntry) -> bool:
-    live = tree.data.get(entry.data_file.file_path, [])
+    live = tree.at(entry.data_file.file_path)
     return len(live) == 1 and live[0].sequence_number == entry.sequence_number

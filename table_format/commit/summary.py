@@ -52,6 +52,12 @@ class FileCounts:
         """Delete files of every kind; a deletion vector counts as one."""
         return self.position_delete_files + self.dvs + self.equality_delete_files
 
+    def add_data(self, files: int, records: int, size: int) -> None:
+        """Count so many data files in; out, with numbers below nought."""
+        self.data_files += files
+        self.records += records
+        self.size += size
+
     def add(self, file: DataFile) -> None:
         """Count one file in."""
         self.size += content_size(file)

@@ -47,6 +47,16 @@ class Range:
 Piece: TypeAlias = "Range | bytes"
 
 
+class Gets(Protocol):
+    """What reading whole objects and ranges takes of a store."""
+
+    def get(self, path: str, byte_range: tuple[int, int] | None = None) -> bytes:
+        """As `ObjectStore.get`."""
+
+    def head(self, path: str) -> ObjectInfo:
+        """As `ObjectStore.head`."""
+
+
 class ObjectStore(Protocol):
     """What the project needs of a store.
 

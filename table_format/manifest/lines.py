@@ -9,7 +9,7 @@ from collections.abc import Container, Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from table_format.io.store import ObjectStore
+from table_format.io.store import Gets
 from table_format.manifest.container import check_count, check_end, unreadable
 from table_format.manifest.decode import Malformed, Reader, read_long, read_string
 from table_format.manifest.entries import (
@@ -84,7 +84,7 @@ class FileLine(NamedTuple):
         )
 
 
-def live_lines(store: ObjectStore, manifest: ManifestFile, metadata: TableMetadata) -> Iterator[FileLine]:
+def live_lines(store: Gets, manifest: ManifestFile, metadata: TableMetadata) -> Iterator[FileLine]:
     """The files of a manifest that are not marked deleted, in its order.
 
     Raises:
@@ -94,7 +94,7 @@ def live_lines(store: ObjectStore, manifest: ManifestFile, metadata: TableMetada
 
 
 def live_entries_of(
-    store: ObjectStore, manifest: ManifestFile, metadata: TableMetadata, paths: Container[str]
+    store: Gets, manifest: ManifestFile, metadata: TableMetadata, paths: Container[str]
 ) -> Iterator[ManifestEntry]:
     """The live entries of files with these paths, whole; the others are passed over.
 
@@ -131,7 +131,7 @@ class _Unclear(Exception):
 class _Lines:
     """One manifest being gone through."""
 
-    def __init__(self, store: ObjectStore, manifest: ManifestFile, metadata: TableMetadata) -> None:
+    def __init__(self, store: Gets, manifest: ManifestFile, metadata: TableMetadata) -> None:
         self._manifest = manifest
         self._container = open_manifest(store, manifest)
         self._readers = readers(self._container, partition_columns(metadata, manifest.spec_id))

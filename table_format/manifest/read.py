@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from table_format.errors import Invalid
-from table_format.io.store import ObjectStore
+from table_format.io.store import Gets
 from table_format.manifest.avro import ENTRY_FIELDS, FILE_FIELDS, NAMES, Expected
 from table_format.manifest.compiler import Compiled, Compiler, attributes, members
 from table_format.manifest.container import Container, open_container, open_ranged, read_block, read_records
@@ -48,7 +48,7 @@ _HELD_BYTES = 16 << 20
 """Manifests up to this size are read in one go."""
 
 
-def read_manifest(store: ObjectStore, manifest: ManifestFile, metadata: TableMetadata) -> list[ManifestEntry]:
+def read_manifest(store: Gets, manifest: ManifestFile, metadata: TableMetadata) -> list[ManifestEntry]:
     """Every entry of the manifest, the deleted ones too, in its order.
 
     Raises:
@@ -82,7 +82,7 @@ class Places:
 
 
 def iterate_manifest(
-    store: ObjectStore,
+    store: Gets,
     manifest: ManifestFile,
     metadata: TableMetadata,
     *,
@@ -121,7 +121,7 @@ def iterate_manifest(
         learnt.add(manifest.path, number, block.end, row_id)
 
 
-def count_entries(store: ObjectStore, manifest: ManifestFile) -> ManifestFile:
+def count_entries(store: Gets, manifest: ManifestFile) -> ManifestFile:
     """The manifest with its counts of files and rows, read from the file itself (old lists may lack them).
 
     Raises:
@@ -146,7 +146,7 @@ def count_entries(store: ObjectStore, manifest: ManifestFile) -> ManifestFile:
     )
 
 
-def describe_manifest(store: ObjectStore, path: str, *, added_snapshot_id: int | None) -> ManifestFile:
+def describe_manifest(store: Gets, path: str, *, added_snapshot_id: int | None) -> ManifestFile:
     """A manifest that no manifest list describes (v1 snapshots may name their manifests directly).
 
     Raises:
@@ -165,7 +165,7 @@ def describe_manifest(store: ObjectStore, path: str, *, added_snapshot_id: int |
     return count_entries(store, replace(bare, spec_id=int(spec_id)))
 
 
-def open_manifest(store: ObjectStore, manifest: ManifestFile) -> Container:
+def open_manifest(store: Gets, manifest: ManifestFile) -> Container:
     """The manifest's file; one of up to 16 MB is read at once.
 
     Raises:
@@ -186,7 +186,7 @@ def open_manifest(store: ObjectStore, manifest: ManifestFile) -> Container:
     return open_container(data, manifest.path)
 
 
-def _raw_entries(store: ObjectStore, manifest: ManifestFile) -> Iterator[dict[str, Any]]:
+def _raw_entries(store: Gets, manifest: ManifestFile) -> Iterator[dict[str, Any]]:
     container = open_manifest(store, manifest)
     yield from read_records(container, readers(container, None).light)
 

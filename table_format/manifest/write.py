@@ -5,8 +5,8 @@ them be inherited again would make deletes apply to rows they do not concern.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import copysign, isnan
 from typing import Any, Self
 
@@ -112,14 +112,14 @@ class EntryForm:
 def write_manifest(
     store: ObjectStore,
     location: str,
-    entries: Sequence[ManifestEntry],
+    entries: Iterable[ManifestEntry],
     *,
     metadata: TableMetadata,
     spec_id: int,
     content: ManifestContent,
     snapshot_id: int,
 ) -> ManifestFile:
-    """Write one manifest of the commit that makes `snapshot_id`.
+    """Write one manifest of the commit that makes `snapshot_id`; of its entries one block is held, and all packed.
 
     The sequence numbers in the result are UNASSIGNED where the commit's will be.
 
@@ -129,21 +129,21 @@ def write_manifest(
         Unsupported: the table's format version is not written here.
     """
     form = EntryForm.of(metadata, spec_id, content)
-    _check(entries, location, form=form, snapshot_id=snapshot_id)
-    data = build_container(form.schema, form.header, _blocks(entries, form, snapshot_id))
-    summaries = summaries_of(form.columns, [entry.data_file.partition for entry in entries])
+    if form.version == 1 and form.content is not ManifestContent.DATA:
+        raise Invalid("a table of format version 1 has no delete files")
+    tally = _Tally(form, location, snapshot_id)
+    data = build_container(form.schema, form.header, _blocks(tally.counted(entries), form, snapshot_id))
+    files, rows = tally.files, tally.rows
+    if not files:
+        raise Invalid(f"manifest {location} would be empty")
     store.put(location, data, if_absent=True)
-    files = Counter(entry.status for entry in entries)
-    rows: Counter[Status] = Counter()
-    for entry in entries:
-        rows[entry.status] += entry.data_file.record_count
     return ManifestFile(
         path=location,
         length=len(data),
         spec_id=spec_id,
         content=content,
         sequence_number=0 if form.version == 1 else UNASSIGNED,
-        min_sequence_number=0 if form.version == 1 else _lowest(entries),
+        min_sequence_number=_lowest(tally, form.version),
         added_snapshot_id=snapshot_id,
         added_files_count=files[Status.ADDED],
         existing_files_count=files[Status.EXISTING],
@@ -151,8 +151,14 @@ def write_manifest(
         added_rows_count=rows[Status.ADDED],
         existing_rows_count=rows[Status.EXISTING],
         deleted_rows_count=rows[Status.DELETED],
-        partitions=summaries,
+        partitions=summaries_of(form.columns, list(tally.partitions.values())),
     )
+
+
+def _lowest(tally: "_Tally", version: int) -> int:
+    if version == 1:
+        return 0
+    return UNASSIGNED if tally.lowest is None else tally.lowest
 
 
 def _header(metadata: TableMetadata, spec_id: int, content: ManifestContent) -> dict[str, str]:
@@ -167,32 +173,48 @@ def _header(metadata: TableMetadata, spec_id: int, content: ManifestContent) -> 
     }
 
 
-def _lowest(entries: Sequence[ManifestEntry]) -> int:
-    """Lowest data sequence number of live files; files that inherit the commit's are not below any."""
-    known = [
-        entry.sequence_number
-        for entry in entries
-        if entry.sequence_number is not None and entry.status is not Status.DELETED
-    ]
-    return min(known, default=UNASSIGNED)
+@dataclass(slots=True)
+class _Tally:
+    """What the manifest list tells of the entries that passed by, each of which was checked."""
 
+    form: EntryForm
+    location: str
+    snapshot_id: int
+    files: Counter[Status] = field(default_factory=Counter)
+    rows: Counter[Status] = field(default_factory=Counter)
+    partitions: dict[object, Partition] = field(default_factory=dict)
+    """Different ones."""
+    lowest: int | None = None
+    """Data sequence number of live files; those that inherit the commit's are not below any."""
+    _live: set[tuple[str, int | None]] = field(default_factory=set)
 
-def _check(entries: Sequence[ManifestEntry], location: str, *, form: EntryForm, snapshot_id: int) -> None:
-    if not entries:
-        raise Invalid(f"manifest {location} would be empty")
-    if form.version == 1 and form.content is not ManifestContent.DATA:
-        raise Invalid("a table of format version 1 has no delete files")
-    live: set[tuple[str, int | None]] = set()
-    for entry in entries:
-        file = entry.data_file
-        fault = form.fault(entry, snapshot_id)
-        if entry.status is not Status.DELETED:
-            # Deletion vectors share a file and differ by their place in it.
-            key = (file.file_path, file.content_offset)
-            fault = fault or ("stands in it twice" if key in live else None)
-            live.add(key)
-        if fault is not None:
-            raise Invalid(f"manifest {location}: {entry.status.name} file {file.file_path} {fault}")
+    def counted(self, entries: Iterable[ManifestEntry]) -> Iterator[ManifestEntry]:
+        """The entries.
+
+        Raises:
+            Invalid: one cannot be in the manifest.
+        """
+        for entry in entries:
+            file = entry.data_file
+            fault = self.form.fault(entry, self.snapshot_id)
+            if entry.status is not Status.DELETED:
+                # Deletion vectors share a file and differ by their place in it.
+                key = (file.file_path, file.content_offset)
+                fault = fault or ("stands in it twice" if key in self._live else None)
+                self._live.add(key)
+                self._lower(entry.sequence_number)
+            if fault is not None:
+                raise Invalid(f"manifest {self.location}: {entry.status.name} file {file.file_path} {fault}")
+            self.files[entry.status] += 1
+            self.rows[entry.status] += file.record_count
+            # 0.0 and -0.0 are equal, and bounds tell them apart.
+            plain = float not in map(type, file.partition)
+            self.partitions.setdefault(file.partition if plain else repr(file.partition), file.partition)
+            yield entry
+
+    def _lower(self, sequence: int | None) -> None:
+        if sequence is not None and (self.lowest is None or sequence < self.lowest):
+            self.lowest = sequence
 
 
 def _file_fault(file: DataFile, spec_id: int, content: ManifestContent) -> str | None:
@@ -237,7 +259,7 @@ def _number_fault(entry: ManifestEntry, version: int, snapshot_id: int | None) -
 
 
 def _blocks(
-    entries: Sequence[ManifestEntry], form: EntryForm, snapshot_id: int
+    entries: Iterable[ManifestEntry], form: EntryForm, snapshot_id: int
 ) -> Iterator[tuple[int, bytes]]:
     block, count = bytearray(), 0
     for entry in entries:

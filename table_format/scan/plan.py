@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from table_format.errors import Invalid, Unsupported
-from table_format.io.store import ObjectStore
+from table_format.io.store import Gets, ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import ManifestContent, ManifestEntry, ManifestFile, Status
 from table_format.manifest.lists import read_manifest_list
@@ -47,9 +47,7 @@ class ManifestCache:
     entries: dict[tuple[str, int | None], list[ManifestEntry]] = field(default_factory=dict)
     """By the manifest's path and first row id."""
 
-    def read(
-        self, store: ObjectStore, manifest: ManifestFile, metadata: TableMetadata
-    ) -> list[ManifestEntry]:
+    def read(self, store: Gets, manifest: ManifestFile, metadata: TableMetadata) -> list[ManifestEntry]:
         """The manifest's entries, deleted ones included."""
         key = (manifest.path, manifest.first_row_id)
         known = self.entries.get(key)

@@ -210,7 +210,7 @@ def test_expired_rows_are_gone_for_every_reader_and_stay_in_the_old_snapshot(
 
     def expire(table: LoadedTable) -> Change | None:
         tree = HeadTree(lake.store, table.metadata, TreeCache())
-        old = [e for (e,) in tree.data.values() if e.data_file.partition == ("a",)]
+        old = [one.line for (one,) in tree.data_by_path(lambda _: False) if one.line.partition == ("a",)]
         return delete_files(table, tree, old, summary={}, clock=lake.clock, ids=lake.ids)
 
     lake.commit(expire)

@@ -222,7 +222,7 @@ def test_a_data_file_removed_meanwhile_is_no_conflict_and_a_delete_file_is():
     def remove(*which):
         def build(table):
             tree = HeadTree(lake.store, table.metadata, TreeCache())
-            entries = [tree.data[file.file_path][0] for file in which]
+            entries = [tree.at(file.file_path)[0] for file in which]
             return remove_files(table, tree, entries, summary={}, clock=lake.clock, ids=lake.ids)
 
         lake.commit(build)

@@ -8,6 +8,7 @@ from maintenance.report import Outcome
 from table_format.commit.delete import delete_files
 from table_format.commit.tree import HeadTree, TreeCache
 from table_format.io.memory import MemoryObjectStore
+from table_format.manifest.lines import FileLine
 from tests.factories.lake import BY_NAME, IDENT, SCHEMA, Lake
 from tests.fakes.catalog import fault
 from tests.fakes.clock import ManualClock
@@ -90,7 +91,7 @@ def only_the_head(lake):
 
     def build(table):
         tree = HeadTree(lake.store, table.metadata, TreeCache())
-        entries = [task.entry for task in files]
+        entries = [FileLine.of(task.entry) for task in files]
         return delete_files(table, tree, entries, summary={}, clock=lake.clock, ids=lake.ids)
 
     lake.commit(build)

@@ -6,8 +6,9 @@ import pytest
 
 from maintenance.policy_types import RecordPolicy
 from maintenance.records.plan import column_of, plan
-from table_format.commit.tree import HeadTree, TreeCache
+from table_format.commit.tree import HeadTree, Listed, TreeCache
 from table_format.errors import Invalid
+from table_format.manifest.lines import FileLine
 from tests.factories.timed import NOW, ago, by, timed_lake, write
 
 NOW_MS = int(NOW.timestamp() * 1000)
@@ -21,11 +22,20 @@ def policy(days=10, column=None):
 def planned(lake, change=None, **settings):
     """The plan for the lake's files, each changed first."""
     tree = HeadTree(lake.store, lake.metadata, TreeCache())
-    entries = [
-        [entry if change is None else replace(entry, data_file=change(entry.data_file)) for entry in same]
-        for same in tree.data.values()
-    ]
-    return plan(entries, lake.metadata, policy(**settings), NOW_MS)
+
+    def changed(listed):
+        if change is None:
+            return listed
+        entry = replace(listed.line.data_entry(), data_file=change(listed.whole))
+        return Listed(FileLine.of(entry), entry.data_file)
+
+    def listing(_):
+        return [[changed(one) for one in same] for same in tree.data_by_path(lambda _: True)]
+
+    found = plan(listing, lake.metadata, policy(**settings), NOW_MS)
+    if change is None:  # what is listed without metrics needs none
+        assert found == plan(tree.data_by_path, lake.metadata, policy(**settings), NOW_MS)
+    return found
 
 
 def test_a_file_of_a_partition_before_the_limit_goes_and_younger_ones_stay():
@@ -33,7 +43,7 @@ def test_a_file_of_a_partition_before_the_limit_goes_and_younger_ones_stay():
     (old,) = write(lake, [ago(12)])
     write(lake, [ago(3)])
     found = planned(lake)
-    assert [entry.data_file.file_path for entry in found.entries] == [old.file_path]
+    assert [file.file_path for file in found.files] == [old.file_path]
     assert (found.records, found.data_files, found.left_alone) == (1, 2, {"with younger rows": 1})
     assert found.older_than_ms == NOW_MS - 10 * 86_400_000
 
@@ -50,7 +60,7 @@ def test_the_partition_alone_proves_it(kind, transform):
     def bare(file):
         return replace(file, value_counts=None, null_value_counts=None, lower_bounds=None, upper_bounds=None)
 
-    assert len(planned(lake, bare, column="at").entries) == 1
+    assert len(planned(lake, bare, column="at").files) == 1
 
 
 @pytest.mark.parametrize("kind", ["timestamp", "timestamptz", "date"])
@@ -59,35 +69,35 @@ def test_metrics_alone_prove_it_where_there_is_no_partition(kind):
     (old,) = write(lake, [ago(900), ago(12)])
     write(lake, [ago(900), ago(3)])
     found = planned(lake, column="at")
-    assert [entry.data_file.file_path for entry in found.entries] == [old.file_path]
+    assert [file.file_path for file in found.files] == [old.file_path]
 
 
 def test_a_row_exactly_at_the_limit_stays_and_one_a_microsecond_older_goes():
     lake = timed_lake()
     write(lake, [ago(10)])
-    assert planned(lake, column="at").entries == ()
+    assert planned(lake, column="at").files == ()
     lake = timed_lake()
     write(lake, [ago(10 + 1e-6 / 86_400)])
-    assert len(planned(lake, column="at").entries) == 1
+    assert len(planned(lake, column="at").files) == 1
     lake = timed_lake()
     write(lake, [ago(12), ago(10)])
-    assert planned(lake, column="at").entries == ()
+    assert planned(lake, column="at").files == ()
 
 
 def test_a_date_goes_when_its_whole_day_is_older():
     lake = timed_lake(kind="date")
     write(lake, [ago(10)])  # this day began more than ten days ago, and ended less than that
-    assert planned(lake, column="at").entries == ()
+    assert planned(lake, column="at").files == ()
     lake = timed_lake(kind="date")
     write(lake, [ago(11)])
-    assert len(planned(lake, column="at").entries) == 1
+    assert len(planned(lake, column="at").files) == 1
 
 
 def test_a_partition_that_straddles_the_limit_is_decided_by_metrics():
     lake = timed_lake(spec=by("month"))
     (old,) = write(lake, [ago(12), ago(11)])
     write(lake, [ago(12), ago(9)])
-    assert [entry.data_file.file_path for entry in planned(lake).entries] == [old.file_path]
+    assert [file.file_path for file in planned(lake).files] == [old.file_path]
 
 
 DOUBTS = {
@@ -115,9 +125,9 @@ def test_a_doubt_keeps_the_file(doubt):
     change, reason = DOUBTS[doubt]
     lake = timed_lake()
     write(lake, [ago(900), ago(12)])
-    assert len(planned(lake, column="at").entries) == 1
+    assert len(planned(lake, column="at").files) == 1
     found = planned(lake, change, column="at")
-    assert found.entries == ()
+    assert found.files == ()
     (told,) = found.left_alone
     assert told.startswith(reason)
 
@@ -127,20 +137,20 @@ def test_metrics_that_contradict_the_partition_keep_the_file():
     write(lake, [ago(12)])
     young = timed_lake()
     (other,) = write(young, [ago(1)])
-    assert planned(lake, lambda f: replace(f, upper_bounds=other.upper_bounds)).entries == ()
-    assert planned(lake, lambda f: replace(f, null_value_counts={AT: 1})).entries == ()
+    assert planned(lake, lambda f: replace(f, upper_bounds=other.upper_bounds)).files == ()
+    assert planned(lake, lambda f: replace(f, null_value_counts={AT: 1})).files == ()
     # … and a partition that contradicts the metrics
-    assert planned(lake, lambda f: replace(f, partition=(20_618,))).entries == ()
-    assert planned(lake, lambda f: replace(f, partition=(None,))).entries == ()
+    assert planned(lake, lambda f: replace(f, partition=(20_618,))).files == ()
+    assert planned(lake, lambda f: replace(f, partition=(None,))).files == ()
 
 
 def test_a_file_that_is_listed_twice_stays():
     lake = timed_lake(spec=by("day"))
     write(lake, [ago(12)])
     tree = HeadTree(lake.store, lake.metadata, TreeCache())
-    ((entry,),) = tree.data.values()
-    found = plan([[entry, entry]], lake.metadata, policy(), NOW_MS)
-    assert (found.entries, found.left_alone) == ((), {"listed more than once": 2})
+    ((listed,),) = tree.data_by_path(lambda _: True)
+    found = plan(lambda _: [[listed, listed]], lake.metadata, policy(), NOW_MS)
+    assert (found.files, found.left_alone) == ((), {"listed more than once": 2})
 
 
 @pytest.mark.parametrize("transform", ["year", "month", "day", "hour"])

@@ -1,7 +1,5 @@
 """Whole files leave in a DELETE snapshot; what is not there as it was read is refused before anything is written."""
 
-from dataclasses import replace
-
 import pytest
 
 from table_format.commit.delete import delete_files
@@ -24,7 +22,7 @@ def lake():
 def change(lake, pick):
     table = lake.table
     tree = HeadTree(lake.store, table.metadata, TreeCache())
-    entries = pick([entry for same in tree.data.values() for entry in same])
+    entries = pick([listed.line for same in tree.data_by_path(lambda _: False) for listed in same])
     return delete_files(table, tree, entries, summary={"k": "v"}, clock=lake.clock, ids=lake.ids)
 
 
@@ -55,10 +53,8 @@ def test_the_others_keep_their_sequence_numbers_and_snapshots(lake):
 @pytest.mark.parametrize(
     "pick",
     [
-        lambda entries: [replace(entries[0], sequence_number=99)],
-        lambda entries: [
-            replace(entries[0], data_file=replace(entries[0].data_file, file_path="memory://warehouse/x"))
-        ],
+        lambda entries: [entries[0]._replace(sequence_number=99)],
+        lambda entries: [entries[0]._replace(file_path="memory://warehouse/x")],
     ],
 )
 def test_what_is_not_live_as_it_was_read_is_refused_and_leaves_no_file(lake, pick):
@@ -72,4 +68,4 @@ def test_a_file_that_is_live_twice_is_refused(lake):
     (first, *_) = [task.entry.data_file for task in lake.tasks()]
     lake.append(first)
     with pytest.raises(Invalid, match="not a live data file"):
-        change(lake, lambda entries: [e for e in entries if e.data_file.file_path == first.file_path][:1])
+        change(lake, lambda entries: [e for e in entries if e.file_path == first.file_path][:1])

@@ -654,7 +654,7 @@ def test_maint_C15_attempts_of_one_commit_see_the_ids_that_another_commit_gave(l
 
     def ids() -> list[int | None]:
         tree = HeadTree(lake.store, lake.metadata, cache)
-        return [tree.data[file.file_path][0].data_file.first_row_id for file in (first, second)]
+        return [tree.at(file.file_path)[0].first_row_id for file in (first, second)]
 
     assert ids() == [None, None]
     lake.append_rows(row(3))
