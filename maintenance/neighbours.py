@@ -4,11 +4,11 @@ Whatever deletes files of a table asks here before every batch: nothing that ano
 and nothing at all while that can not be read.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 from maintenance.places import References
 from maintenance.ports import DroppedNeighbour, JobContext
-from table_format.commit.expire import files_reachable
+from table_format.commit.expire import content_of, reachable
 from table_format.errors import Invalid, NoSuchFile, Unavailable
 from table_format.metadata.codec import read as read_metadata
 
@@ -42,7 +42,7 @@ class Neighbours:
                 self._read.add(one)
 
 
-def needed_by(ctx: JobContext, neighbour: DroppedNeighbour) -> Iterable[str]:
+def needed_by(ctx: JobContext, neighbour: DroppedNeighbour) -> Iterator[str]:
     """Every file that the dropped table's last metadata reaches, itself included.
 
     Raises:
@@ -53,16 +53,15 @@ def needed_by(ctx: JobContext, neighbour: DroppedNeighbour) -> Iterable[str]:
     try:
         metadata = read_metadata(store, neighbour.metadata_location)
         ids = [snapshot["snapshot-id"] for snapshot in metadata.snapshots]
-        reached = files_reachable(store, metadata, ids).all
+        found = reachable(store, metadata, ids)
+        yield from content_of(store, metadata, found.manifests.values())
     except (NoSuchFile, Invalid) as error:
         raise UnknownNeighbour(
             f"another dropped table has files at the same place, and which can not be told: {error.message}; "
             "restore it, or let it be forgotten or purged first"
         ) from error
     statistics = (*metadata.statistics, *metadata.partition_statistics)
-    return {
-        *reached,
-        *(entry["statistics-path"] for entry in statistics),
-        *(entry["metadata-file"] for entry in metadata.metadata_log),
-        neighbour.metadata_location,
-    }
+    yield from (*found.manifests, *found.manifest_lists)
+    yield from (entry["statistics-path"] for entry in statistics)
+    yield from (entry["metadata-file"] for entry in metadata.metadata_log)
+    yield neighbour.metadata_location

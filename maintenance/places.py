@@ -4,12 +4,18 @@ s3, s3a and s3n name the same objects; nothing else is taken for equal. What can
 as referenced: a path whose part after the authority is that of a referenced one is never deleted.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress, islice
+from typing import Final, TypeVar
 
+from maintenance.path_hashes import PathHashes
 from table_format.errors import Invalid
 from table_format.ident import canonical, contains, strip_slash
+from table_format.io.store import ObjectInfo
 
+Item = TypeVar("Item")
+
+_AT_ONCE: Final = 100_000
 _ROOT_PROPERTIES: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path")
 
 
@@ -31,28 +37,50 @@ def after_authority(path: str) -> str:
 
 
 class References:
-    """A set of referenced paths that answers by comparable text, and by what follows the authority."""
+    """A set of referenced paths that answers by comparable text, and by what follows the authority.
+
+    Millions are held by hash: it may take a path for a referenced one, never a referenced one for another.
+    """
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
-        self._exact: set[str] = set()
-        self._tails: set[str] = set()
+        self._exact = PathHashes()
+        self._tails = PathHashes()
         self.add(paths)
 
     def add(self, paths: Iterable[str]) -> None:
         """Add referenced paths."""
-        for path in paths:
-            text = comparable(path)
-            self._exact.add(text)
-            self._tails.add(after_authority(text))
+        for some in batched(paths, _AT_ONCE):
+            texts = [comparable(path) for path in some]
+            self._exact.add(texts)
+            self._tails.add(map(after_authority, texts))
 
     def holds(self, path: str) -> bool:
         """Whether the path is referenced."""
-        return comparable(path) in self._exact
+        return self._exact.holds(comparable(path))
+
+    def unheld(self, infos: Sequence[ObjectInfo]) -> list[ObjectInfo]:
+        """The objects whose paths are not referenced."""
+        left: list[ObjectInfo] = []
+        for some in batched(infos, _AT_ONCE):
+            missing = set(self.missing_of([info.path for info in some]))
+            left += [info for info in some if info.path in missing]
+        return left
+
+    def missing_of(self, paths: Sequence[str]) -> list[str]:
+        """The paths that are not referenced."""
+        return list(compress(paths, ~self._exact.held([comparable(path) for path in paths])))
 
     def may_hold(self, path: str) -> bool:
         """Whether the path is referenced, or differs from a referenced one in nothing but scheme and authority."""
         text = comparable(path)
-        return text in self._exact or after_authority(text) in self._tails
+        return self._exact.holds(text) or self._tails.holds(after_authority(text))
+
+
+def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """The items in lists of so many; `itertools` has it from Python 3.12 on."""
+    left = iter(items)
+    while some := list(islice(left, size)):
+        yield some
 
 
 def inside(location: str, path: str) -> bool:

@@ -4,19 +4,21 @@ References only grow: what a snapshot that went meanwhile needed stays protected
 cannot be read raises, and then nothing more is deleted.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
-from maintenance.places import References
+from maintenance.places import References, batched
 from maintenance.ports import Job, JobContext
 from maintenance.target import gc_disabled, is_target
 from table_format.catalog import LoadedTable
-from table_format.commit.expire import ReachableFiles, files_reachable
+from table_format.commit.expire import Reachable, content_of, reachable
 from table_format.errors import NoSuchFile
 from table_format.io.store import ObjectInfo, ObjectStore
 from table_format.metadata.document import TableMetadata
 
 _ASKED_ONE_BY_ONE: Final = 500
+_AT_ONCE: Final = 10_000
 
 
 class Reach:
@@ -28,10 +30,11 @@ class Reach:
         self._store = store
         self._seen_location: str | None = None
         self._seen_snapshots: set[int] = set()
+        self._seen_manifests: set[str] = set()
         self.references = References()
 
     def cover(self, table: LoadedTable) -> None:
-        """Add everything that this version of the table reaches; reads only snapshots not seen before.
+        """Add everything that this version of the table reaches; reads only what was not seen before.
 
         Raises:
             NoSuchFile: a manifest is gone.
@@ -40,25 +43,44 @@ class Reach:
         if table.metadata_location == self._seen_location:
             return
         ids = {snapshot["snapshot-id"] for snapshot in table.metadata.snapshots}
-        new = sorted(ids - self._seen_snapshots)
-        if new:
-            self.references.add(files_reachable(self._store, table.metadata, new).all)
+        self._add(table.metadata, sorted(ids - self._seen_snapshots))
         self.references.add(metadata_files(table))
         self._seen_snapshots |= ids
         self._seen_location = table.metadata_location
 
-    def adopt(self, paths: Iterable[str], snapshot_ids: Iterable[int]) -> None:
-        """Take over what was read already: everything that these snapshots reach."""
-        self.references.add(paths)
+    def adopt(self, metadata: TableMetadata, snapshot_ids: Sequence[int], listed: References) -> list[str]:
+        """Add everything that these snapshots reach; those of their files and manifests that are not among `listed`.
+
+        Raises:
+            NoSuchFile: a manifest is gone.
+            Unavailable: the store is away.
+        """
+        missing: list[str] = []
+        self._add(metadata, snapshot_ids, lambda paths: _without(paths, listed, missing))
         self._seen_snapshots.update(snapshot_ids)
+        return missing
 
     def cover_all_but(self, table: LoadedTable, snapshot_ids: Collection[int]) -> None:
         """As `cover`, as if the table did not have those snapshots any more (for a dry run)."""
         gone = set(snapshot_ids)
         kept = [s["snapshot-id"] for s in table.metadata.snapshots if s["snapshot-id"] not in gone]
-        self.references.add(files_reachable(self._store, table.metadata, kept).all)
+        self._add(table.metadata, kept)
         log = [table.metadata_location, *(entry["metadata-file"] for entry in table.metadata.metadata_log)]
         self.references.add(log)
+
+    def _add(
+        self,
+        metadata: TableMetadata,
+        snapshot_ids: Sequence[int],
+        watched: Callable[[Iterable[str]], Iterable[str]] = iter,
+    ) -> None:
+        found = reachable(self._store, metadata, snapshot_ids)
+        new = [manifest for path, manifest in found.manifests.items() if path not in self._seen_manifests]
+        self.references.add(watched(content_of(self._store, metadata, new)))
+        # After their content: of a manifest that is referenced, everything it names is.
+        self.references.add(watched([*found.manifests, *found.manifest_lists]))
+        self.references.add(found.statistics)
+        self._seen_manifests.update(found.manifests)
 
     def unreferenced(self, paths: Sequence[str]) -> list[str]:
         """Those paths that the table, loaded anew, does not reach; none if it is another table by now."""
@@ -81,20 +103,48 @@ def metadata_files(table: LoadedTable) -> list[str]:
     ]
 
 
-def reach_of_gone(store: ObjectStore, before: TableMetadata, gone: Sequence[int]) -> list[str]:
-    """Files of removed snapshots in the order of deletion; what of them cannot be read any more is left out."""
+def _without(paths: Iterable[str], listed: References, missing: list[str]) -> Iterator[str]:
+    """The paths; those that are not listed are noted."""
+    for some in batched(paths, _AT_ONCE):
+        missing += listed.missing_of(some)
+        yield from some
+
+
+def reach_of_gone(
+    store: ObjectStore, before: TableMetadata, gone: Sequence[int], kept: References | None = None
+) -> list[str]:
+    """Files of removed snapshots in the order of deletion; what of them cannot be read any more is left out.
+
+    Without those that `kept` may hold: of a manifest that it holds it must hold all content, too.
+    """
     known = {snapshot["snapshot-id"] for snapshot in before.snapshots}
     wanted = [snapshot_id for snapshot_id in gone if snapshot_id in known]
+    found = _found(store, before, wanted)
+    manifests = [manifest for manifest in found.manifests.values() if not _held(kept, manifest.path)]
+    content: set[str] = set()
+    for manifest in manifests:
+        # Part of them went in an earlier, interrupted deletion; those name nothing that is left.
+        with contextlib.suppress(NoSuchFile):
+            content.update(p for p in content_of(store, before, [manifest]) if not _held(kept, p))
+    others = [
+        sorted(manifest.path for manifest in manifests),
+        sorted(found.manifest_lists),
+        sorted(found.statistics),
+    ]
+    return [*sorted(content), *(path for paths in others for path in paths if not _held(kept, path))]
+
+
+def _held(kept: References | None, path: str) -> bool:
+    return kept is not None and kept.may_hold(path)
+
+
+def _found(store: ObjectStore, before: TableMetadata, snapshot_ids: Sequence[int]) -> Reachable:
+    """What the snapshots reach; those whose lists are gone are left out."""
     try:
-        reaches = [files_reachable(store, before, wanted)] if wanted else []
+        return reachable(store, before, snapshot_ids)
     except NoSuchFile:
-        # Part of them went in an earlier, interrupted deletion.
-        reaches = [reach for i in wanted if (reach := _readable(store, before, i)) is not None]
-    content = {path for reach in reaches for path in (*reach.data_files, *reach.delete_files)}
-    manifests = {path for reach in reaches for path in reach.manifests}
-    lists = {path for reach in reaches for path in reach.manifest_lists}
-    statistics = {path for reach in reaches for path in reach.statistics}
-    return [*sorted(content), *sorted(manifests), *sorted(lists), *sorted(statistics)]
+        readable = [i for i in snapshot_ids if _is_readable(store, before, i)]
+        return reachable(store, before, readable)
 
 
 def bytes_of(store: ObjectStore, location: str, paths: Sequence[str]) -> int:
@@ -112,8 +162,9 @@ def _info(store: ObjectStore, path: str) -> ObjectInfo | None:
         return None
 
 
-def _readable(store: ObjectStore, before: TableMetadata, snapshot_id: int) -> ReachableFiles | None:
+def _is_readable(store: ObjectStore, before: TableMetadata, snapshot_id: int) -> bool:
     try:
-        return files_reachable(store, before, [snapshot_id])
+        reachable(store, before, [snapshot_id])
     except NoSuchFile:
-        return None
+        return False
+    return True

@@ -72,8 +72,7 @@ def _dry_run(ctx: JobContext, job: Job, table: LoadedTable, policy: SnapshotPoli
     metadata = table.metadata
     neighbours = Neighbours(ctx, own_roots(metadata.location, metadata.properties), kept.references)
     neighbours.cover()
-    gone = reach_of_gone(store, table.metadata, planned.snapshot_ids)
-    paths = [path for path in gone if not kept.references.may_hold(path)]
+    paths = reach_of_gone(store, table.metadata, planned.snapshot_ids, kept.references)
     return Report(
         outcome=Outcome.DONE,
         reason=f"dry run: {counted(len(planned.snapshot_ids), 'snapshot')} would expire, then "

@@ -78,8 +78,8 @@ def collect(ctx: JobContext, job: Job, table: LoadedTable, intents: Sequence[Int
     for intent in intents:
         ids = [i for i in intent.plan.snapshot_ids if i not in present and i not in gone]
         gone += ids
-        paths.update(dict.fromkeys(reach_of_gone(store, intent.metadata, ids)))
-    doomed = tuple(path for path in paths if not reach.references.may_hold(path))
+        paths.update(dict.fromkeys(reach_of_gone(store, intent.metadata, ids, reach.references)))
+    doomed = tuple(paths)
     refs = tuple(
         name for name in (intents[-1].plan.refs if intents else ()) if name not in after.metadata.refs
     )

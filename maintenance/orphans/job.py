@@ -12,7 +12,7 @@ from maintenance.deletion import Deleted, delete_in_batches
 from maintenance.gate import admitted
 from maintenance.neighbours import Neighbours, UnknownNeighbour
 from maintenance.orphans.plan import Ages, Evidence, OrphanPlan, Stop, ages, plan, together
-from maintenance.places import holds, inside, overlapping, own_roots
+from maintenance.places import References, holds, inside, overlapping, own_roots
 from maintenance.policy_types import UnreferencedPolicy
 from maintenance.ports import Job, JobContext
 from maintenance.reach import Reach, metadata_files
@@ -20,7 +20,6 @@ from maintenance.report import Figure, Outcome, Report, skipped
 from maintenance.target import gc_disabled, is_target, load_target
 from maintenance.wording import counted
 from table_format.catalog import LoadedTable
-from table_format.commit.expire import files_reachable
 from table_format.errors import Internal
 from table_format.io.store import ObjectStore
 
@@ -107,17 +106,22 @@ def _gather(ctx: JobContext, job: Job, before: LoadedTable) -> _Gathered | Repor
     location = before.metadata.location
     store = ctx.store_for(location)
     roots, notes = _roots(ctx, before)
-    listings = {root: [info for info in store.list(root) if inside(root, info.path)] for root in roots}
+    # Without tags, which nobody asks for: there may be millions.
+    listings = {
+        root: [replace(info, etag=None) for info in store.list(root) if inside(root, info.path)]
+        for root in roots
+    }
     after = ctx.catalog.load(before.ident)
     if not is_target(after, job) or _places(after) != _places(before):
         return skipped("the table was replaced or moved during the listing")
     old_ids = {snapshot["snapshot-id"] for snapshot in before.metadata.snapshots}
     both = [s["snapshot-id"] for s in after.metadata.snapshots if s["snapshot-id"] in old_ids]
     # What old snapshots need was there before the listing began, so it must be in it.
-    settled = files_reachable(store, after.metadata, both)
-    must = settled.data_files | settled.delete_files | settled.manifests | settled.manifest_lists
+    listed = References(info.path for listing in listings.values() for info in listing)
     reach = Reach(ctx, job, store)
-    reach.adopt(settled.all, both)
+    missing = reach.adopt(after.metadata, both, listed)
+    if _still_logged(before, after):
+        missing.append(before.metadata_location)
     reach.cover(after)
     reach.references.add([*metadata_files(before), *version_hints(location)])
     neighbours = Neighbours(ctx, roots, reach.references)
@@ -132,7 +136,7 @@ def _gather(ctx: JobContext, job: Job, before: LoadedTable) -> _Gathered | Repor
             location=root,
             listing=listing,
             references=reach.references,
-            must_be_listed=must | {before.metadata_location} if _still_logged(before, after) else must,
+            must_be_listed=missing,
             known={
                 path: at_ms
                 for path, at_ms in known.items()

@@ -85,7 +85,7 @@ class Evidence:
     listing: Sequence[ObjectInfo]
     references: References
     must_be_listed: Iterable[str]
-    """Files that were referenced before the listing began and still are."""
+    """Files that were referenced before the listing began and still are; those known to be listed may be left out."""
     known: Mapping[str, int]
     """First-seen time of files marked earlier."""
     held: Collection[str] = frozenset()
@@ -98,7 +98,7 @@ def plan(
     """What to mark, forget and delete, or why to stop."""
     if (missing := _missing(evidence)) is not None:
         return missing
-    unreferenced = [info for info in evidence.listing if not evidence.references.holds(info.path)]
+    unreferenced = evidence.references.unheld(evidence.listing)
     if (mismatch := _mismatch(evidence, unreferenced)) is not None:
         return mismatch
     old = [info for info in unreferenced if _is_old(info, now_ms - wanted.unreferenced_ms)]
@@ -153,12 +153,10 @@ def _is_old(info: ObjectInfo, before_ms: int) -> bool:
 
 def _missing(evidence: Evidence) -> Stop | None:
     """A file the table needs is not in the listing: another spelling of paths, a wrong place, or a broken table."""
-    listed = {comparable(info.path) for info in evidence.listing}
-    missing = [
-        path
-        for path in evidence.must_be_listed
-        if inside(evidence.location, path) and comparable(path) not in listed
-    ]
+    asked = {comparable(path): path for path in evidence.must_be_listed if inside(evidence.location, path)}
+    for info in evidence.listing if asked else ():
+        asked.pop(comparable(info.path), None)
+    missing = list(asked.values())
     if not missing:
         return None
     shown = ", ".join(sorted(missing)[:_SHOWN])

@@ -4,7 +4,7 @@ Which snapshots go is decided elsewhere; here a snapshot that a remaining ref po
 are deleted by others, after the commit, as reachable-from-removed minus reachable-from-retained.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from table_format.catalog import LoadedTable
@@ -12,26 +12,19 @@ from table_format.commit.change import MAIN, Change, assert_ref, assert_same_tab
 from table_format.errors import Invalid
 from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
-from table_format.manifest.entries import ManifestContent, ManifestFile, Status
-from table_format.manifest.read import read_manifest
+from table_format.manifest.entries import ManifestFile
+from table_format.manifest.lines import live_lines
 from table_format.metadata.document import TableMetadata
 from table_format.scan.plan import find_snapshot, snapshot_manifests
 
 
 @dataclass(frozen=True, slots=True)
-class ReachableFiles:
-    """Paths that a set of snapshots needs."""
+class Reachable:
+    """What a set of snapshots needs, but for the files that its manifests name, which `content_of` reads."""
 
-    data_files: frozenset[str]
-    delete_files: frozenset[str]
-    manifests: frozenset[str]
+    manifests: Mapping[str, ManifestFile]
     manifest_lists: frozenset[str]
     statistics: frozenset[str]
-
-    @property
-    def all(self) -> frozenset[str]:
-        """Every path of every kind."""
-        return self.data_files | self.delete_files | self.manifests | self.manifest_lists | self.statistics
 
 
 def expire(table: LoadedTable, snapshot_ids: Sequence[int], ref_names: Sequence[str]) -> Change:
@@ -76,16 +69,14 @@ def _statistics_updates(metadata: TableMetadata, removed: set[int]) -> list[Json
     return updates
 
 
-def files_reachable(
-    store: ObjectStore, metadata: TableMetadata, snapshot_ids: Iterable[int]
-) -> ReachableFiles:
-    """Every file that the snapshots need: live data and delete files, manifests, lists, statistics.
+def reachable(store: ObjectStore, metadata: TableMetadata, snapshot_ids: Iterable[int]) -> Reachable:
+    """What the snapshots need: manifests, lists, statistics. Only the lists are read.
 
-    Each manifest is read once. Anything that cannot be read raises, and the caller then deletes nothing.
+    Anything that cannot be read raises, and the caller then deletes nothing.
 
     Raises:
         Invalid: the table has no such snapshot.
-        NoSuchFile: a manifest or manifest list is gone.
+        NoSuchFile: a manifest list is gone.
         Unavailable: the store is away.
     """
     wanted = list(dict.fromkeys(snapshot_ids))
@@ -96,22 +87,25 @@ def files_reachable(
         manifests.update((manifest.path, manifest) for manifest in snapshot_manifests(store, snapshot))
         if "manifest-list" in snapshot:
             lists.add(snapshot["manifest-list"])
-    paths: dict[ManifestContent, set[str]] = {content: set() for content in ManifestContent}
-    for manifest in manifests.values():
-        paths[manifest.content].update(
-            entry.data_file.file_path
-            for entry in read_manifest(store, manifest, metadata)
-            if entry.status is not Status.DELETED
-        )
+    ids = set(wanted)
     statistics = {
         entry["statistics-path"]
         for entry in (*metadata.statistics, *metadata.partition_statistics)
-        if entry["snapshot-id"] in set(wanted)
+        if entry["snapshot-id"] in ids
     }
-    return ReachableFiles(
-        data_files=frozenset(paths[ManifestContent.DATA]),
-        delete_files=frozenset(paths[ManifestContent.DELETES]),
-        manifests=frozenset(manifests),
-        manifest_lists=frozenset(lists),
-        statistics=frozenset(statistics),
-    )
+    return Reachable(manifests, frozenset(lists), frozenset(statistics))
+
+
+def content_of(
+    store: ObjectStore, metadata: TableMetadata, manifests: Iterable[ManifestFile]
+) -> Iterator[str]:
+    """The live data and delete files of manifests; several may name the same.
+
+    Raises:
+        NoSuchFile: a manifest is gone.
+        Invalid: one is damaged.
+        Unavailable: the store is away.
+    """
+    for manifest in manifests:
+        for line in live_lines(store, manifest, metadata):
+            yield line.file_path

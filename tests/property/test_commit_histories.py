@@ -10,12 +10,13 @@ from typing import Any
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from table_format.commit.expire import expire, files_reachable
+from table_format.commit.expire import expire
 from table_format.commit.rewrite import RewriteGroup
 from table_format.commit.summary import count, totals_of
 from table_format.io.memory import MemoryObjectStore
 from table_format.scan.plan import snapshot_files, snapshot_manifests
 from tests.factories.lake import BY_NAME, Lake
+from tests.factories.reach import files_reachable
 from tests.fakes.catalog import fault, unknown
 from tests.fakes.clock import ManualClock
 

@@ -8,10 +8,10 @@ from maintenance.orphans.job import run as remove
 from maintenance.ports import JobKind, JobSettings
 from maintenance.reach import metadata_files
 from maintenance.report import Outcome
-from table_format.commit.expire import files_reachable
 from table_format.io.faults import Failing
 from table_format.io.memory import MemoryObjectStore
 from tests.factories.lake import IDENT, Lake
+from tests.factories.reach import files_reachable
 from tests.fakes.clock import ManualClock
 from tests.fakes.jobs import FakeContext, job
 

@@ -182,8 +182,8 @@ class _blind(reach.Reach):  # noqa: N801
     def cover(self, table: Any) -> None:
         self.references.add([table.metadata_location])
 
-    def adopt(self, paths: Any, snapshot_ids: Any) -> None:
-        return None
+    def adopt(self, *_: Any) -> list[str]:
+        return []
 
 
 MUTANTS: dict[str, Callable[[Patch], None]] = {

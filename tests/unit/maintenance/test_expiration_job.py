@@ -7,12 +7,12 @@ from maintenance.expiration.job import run
 from maintenance.ports import DroppedNeighbour, JobKind, JobSettings
 from maintenance.reach import metadata_files
 from maintenance.report import Outcome
-from table_format.commit.expire import files_reachable
 from table_format.errors import CommitStateUnknown, NoSuchFile, Unavailable
 from table_format.ident import TableIdent
 from table_format.io.faults import Failing, Rule
 from table_format.io.memory import MemoryObjectStore
 from tests.factories.lake import IDENT, Lake
+from tests.factories.reach import files_reachable
 from tests.fakes.catalog import fault, unknown
 from tests.fakes.clock import ManualClock
 from tests.fakes.jobs import FakeContext, job

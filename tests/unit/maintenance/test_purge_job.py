@@ -8,12 +8,12 @@ from maintenance.ports import DroppedNeighbour, JobKind, JobSettings
 from maintenance.purge.job import run
 from maintenance.report import Outcome
 from table_format.catalog import NewTable
-from table_format.commit.expire import files_reachable
 from table_format.errors import Invalid, Unavailable
 from table_format.io.faults import Failing, Rule
 from table_format.io.memory import MemoryObjectStore
 from table_format.manifest.entries import DataFile
 from tests.factories.lake import IDENT, SCHEMA, Lake
+from tests.factories.reach import files_reachable
 from tests.fakes.clock import ManualClock
 from tests.fakes.jobs import FakeContext, job
 

@@ -3,13 +3,14 @@ from typing import Any
 import pytest
 
 from table_format.commit.change import Change
-from table_format.commit.expire import expire, files_reachable
+from table_format.commit.expire import expire
 from table_format.errors import CommitFailed, Invalid, NoSuchFile, RequirementFailed, Unavailable
 from table_format.io.faults import Counting, Failing, Rule
 from table_format.io.memory import MemoryObjectStore
 from table_format.metadata.document import TableMetadata
 from table_format.scan.plan import snapshot_manifests
 from tests.factories.lake import IDENT, Lake
+from tests.factories.reach import files_reachable
 from tests.fakes.clock import ManualClock
 
 
