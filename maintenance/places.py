@@ -15,7 +15,7 @@ from table_format.io.store import ObjectInfo
 
 Item = TypeVar("Item")
 
-_AT_ONCE: Final = 100_000
+_AT_ONCE: Final = 10_000
 _ROOT_PROPERTIES: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path")
 
 
