@@ -47,6 +47,18 @@ public final class Driver {
     commands.put("readTasks", Scans::read);
     commands.put("readRows", Scans::rows);
     commands.put("planFiles", ServedScans::planFiles);
+    commands.put("contents", Contents::read);
+    commands.put("write", Histories::write);
+    commands.put("upsert", Histories::upsert);
+    commands.put("deleteEqual", Histories::deleteEqual);
+    commands.put("deletePositions", Histories::deletePositions);
+    commands.put("overwrite", Histories::overwrite);
+    commands.put("changeSchema", Changes::schema);
+    commands.put("changeSpec", Changes::spec);
+    commands.put("changeOrder", Changes::order);
+    commands.put("changeRefs", Changes::refs);
+    commands.put("rewriteManifests", Changes::manifests);
+    commands.put("expire", Changes::expire);
     return commands;
   }
 

@@ -137,7 +137,7 @@ final class Scans {
     return String.valueOf(value);
   }
 
-  private static Table table(JsonNode request) {
+  static Table table(JsonNode request) {
     return new BaseTable(
         new StaticTableOperations(request.get("metadata").asText(), new LocalIO()), "t");
   }
