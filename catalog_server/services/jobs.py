@@ -198,6 +198,7 @@ class JobService:
 
         Raises:
             Invalid: the page request, kind or state is wrong.
+            NoSuchWarehouse: there is no such bucket.
         """
         if wanted.kind is not None and wanted.kind not in set(JobKind):
             raise Invalid(f"unknown job kind {wanted.kind!r}: use one of {', '.join(JobKind)}")

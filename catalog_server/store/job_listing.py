@@ -20,8 +20,9 @@ from sqlalchemy import (
     select,
 )
 
+from catalog_server.store import buckets
 from catalog_server.store.job_rows import ENDED, OPEN, PLAN, JobRow, JobState, job_of, joined
-from catalog_server.store.schema import buckets, jobs, tables
+from catalog_server.store.schema import jobs, tables
 from table_format.jsontypes import JsonObject
 
 
@@ -49,12 +50,14 @@ _NOT_DONE = jobs.c.state != literal_column("'done'")
 def page(
     connection: Connection, query: JobQuery, after: tuple[str, ...] | None, limit: int | None
 ) -> list[JobRow]:
-    """Jobs, the newest first."""
+    """Jobs, the newest first.
+
+    Raises:
+        NoSuchWarehouse: there is no such bucket; the jobs of one that was go with it.
+    """
     wanted = _wanted(query)
     if query.bucket is not None:
-        bucket_id = connection.scalar(select(buckets.c.id).where(buckets.c.name == query.bucket))
-        if bucket_id is None:
-            return []
+        bucket_id = buckets.require(connection, query.bucket).id
         wanted.append(_same(jobs.c.bucket_id, bucket_id, by_index=query.table is not None))
     if after is not None:
         wanted.append(jobs.c.id < int(after[0]))

@@ -1,4 +1,4 @@
-"""Two servers on one database are asked to make and delete the same buckets, namespaces and tables at once.
+"""Two servers on one database are asked to change the same buckets, namespaces and tables at once.
 
 Whatever order the requests get: no 5xx, and what is left fits together.
 """
@@ -21,6 +21,7 @@ __all__ = ["database_url"]
 NAMES = ("bucket-a", "bucket-b")
 WORKERS, STEPS = 4, 30
 SCHEMA: dict[str, Any] = {"type": "struct", "fields": []}
+ARN = "arn%3Aaws%3As3tables%3Aus-east-1%3A000000000000%3Abucket%2Fdefault"
 ALLOWED = {200, 201, 204, 400, 403, 404, 409, 412}
 
 
@@ -98,3 +99,76 @@ def left(servers: tuple[Http, Http], name: str) -> None:
     forget(http, path)
     gone = other.delete(path)
     assert gone.status_code == 204, gone.text
+
+
+def life_of_tables(http: Http, number: int) -> dict[str, Callable[[], Any]]:
+    """What may be asked of a table that others rename, drop and restore at the same time."""
+    bucket = "/api/v1/buckets/default"
+    name, other = f"t{number % 3}", f"t{(number + 1) % 3}"
+    base, entry = f"{bucket}/namespaces/n/tables", "/s3tables/tables/" + ARN
+    change = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"n": str(number)}}]}
+
+    def dropped(what: str) -> Any:
+        listed = http.get(f"{bucket}/dropped-tables")
+        rows = listed.json()["droppedTables"]
+        if not rows:
+            return listed
+        at, body = f"{bucket}/dropped-tables/{rows[number % len(rows)]['id']}", {"name": name}
+        return http.post(f"{at}/{what}", **({"json": body} if what == "undrop" else {}))
+
+    def registered_again() -> Any:
+        out = http.post(f"{base}/{name}/unregister")
+        if out.status_code != 200:
+            return out
+        at = out.json()["metadataLocation"]
+        again = http.post(base, json={"name": other, "metadataLocation": at})
+        if again.status_code != 409:
+            return again
+        return http.post(base, json={"name": at.rpartition("/")[2], "metadataLocation": at})
+
+    return {
+        "create": lambda: http.post(base, json={"name": name, "schema": SCHEMA}),
+        "blank": lambda: http.put(f"{entry}/n", json={"name": name, "format": "ICEBERG"}),
+        "commit": lambda: http.post(f"/iceberg/v1/default/namespaces/n/tables/{name}", json=change),
+        "rename": lambda: http.post(f"{base}/{name}/rename", json={"name": other}),
+        "drop": lambda: http.delete(f"{base}/{name}"),
+        "drop-and-purge": lambda: http.delete(f"{base}/{name}", params={"purge": "true"}),
+        "protect": lambda: http.put(f"{base}/{name}/protection", json={"protected": number % 3 == 0}),
+        "undrop": lambda: dropped("undrop"),
+        "purge": lambda: dropped("purge"),
+        "handed-over": registered_again,
+    }
+
+
+def test_tables_are_there_or_dropped_and_never_both(servers: tuple[Http, Http]) -> None:
+    made = servers[0].post("/api/v1/buckets/default/namespaces", json={"namespace": ["n"]})
+    assert made.status_code == 201, made.text
+
+    def work(worker: int) -> set[str]:
+        rng, born = random.Random(worker), set()
+        for number in range(STEPS):
+            offered = life_of_tables(servers[worker % 2], rng.randrange(3))
+            what = rng.choice(sorted(offered))
+            answer = offered[what]()
+            assert answer.status_code in {*ALLOWED, 202}, (what, answer.status_code, answer.text, number)
+            if what == "create" and answer.status_code == 201:
+                born.add(answer.json()["resourceId"])
+        return born
+
+    with ThreadPoolExecutor(WORKERS) as threads:
+        born = set().union(*threads.map(work, range(WORKERS)))
+    first, second = servers
+    bucket = "/api/v1/buckets/default"
+    tables = first.get(f"{bucket}/tables").json()["tables"]
+    gone = first.get(f"{bucket}/dropped-tables").json()["droppedTables"]
+    assert tables == second.get(f"{bucket}/tables").json()["tables"]
+    there, lost = {one["resourceId"] for one in tables}, {one["id"] for one in gone}
+    assert (len(there), len(lost), there & lost) == (len(tables), len(gone), set())
+    # No purge ran, so what was made and not handed over can still be found or had back.
+    assert born <= there | lost
+    for one in tables:
+        path = f"/iceberg/v1/default/namespaces/n/tables/{one['name']}"
+        assert second.get(path).status_code == (404 if one["metadataLocation"] is None else 200)
+    for row in gone:
+        back = first.post(f"{bucket}/dropped-tables/{row['id']}/undrop", json={"name": f"back-{row['id']}"})
+        assert back.status_code == 200, back.text

@@ -278,3 +278,27 @@ def test_openapi_names_every_route(http: Http) -> None:
         "table",
         "policy_type",
     }
+
+
+def test_a_parameter_that_an_operation_does_not_have_is_refused_and_nothing_is_done(
+    http: Http, catalog: Catalog
+) -> None:
+    """Passed over, `?dryRun=true` where the body says it would be a real run."""
+    levels, _ = catalog.new_table()
+    path = table_path(levels, "t")
+    asked = http.post(f"{path}/jobs", params={"dryRun": "true"}, json={"kind": "icebergCompaction"})
+    assert "unknown parameter 'dryRun' of this operation: it has none" in assert_problem(
+        asked, 400, "invalid"
+    )
+    told = assert_problem(http.delete(path, params={"purg": "true"}), 400, "invalid")
+    assert "unknown parameter 'purg' of this operation: it has purge" in told
+    assert http.get(path).status_code == 200
+    listed = http.get("/api/v1/jobs", params={"table": "t", "namespace": levels[0]}).json()["jobs"]
+    assert listed == []
+    misspelt = http.get("/api/v1/buckets/default/tables", params={"namspace": levels[0]})
+    assert "it has namespace, pageSize, pageToken, prefix" in assert_problem(misspelt, 400, "invalid")
+
+
+def test_jobs_of_a_bucket_that_is_not_there_are_no_empty_list(http: Http) -> None:
+    found = http.get("/api/v1/jobs", params={"bucket": "nowhere"})
+    assert "Table bucket does not exist: nowhere" in assert_problem(found, 404, "not-found")

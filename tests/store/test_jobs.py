@@ -10,6 +10,7 @@ from catalog_server.store import buckets, job_listing, jobs
 from catalog_server.store.engine import Database
 from catalog_server.store.job_listing import JobQuery
 from catalog_server.store.jobs import JobBirth, JobRow, JobState
+from table_format.errors import NoSuchWarehouse
 from tests.store.openers import Opener, claimant
 
 COMPACTION, SNAPSHOTS, PURGE = "icebergCompaction", "icebergSnapshotManagement", "tablePurge"
@@ -181,7 +182,8 @@ def test_jobs_are_listed_newest_first_and_filtered(connection: Connection) -> No
     assert [row.id for row in job_listing.page(connection, JobQuery(), (str(ids[2]),), 1)] == [ids[1]]
     only = JobQuery(bucket="b", namespace_key="n", table="u", kind=SNAPSHOTS, states=["queued"])
     assert [row.id for row in job_listing.page(connection, only, None, None)] == [ids[3]]
-    assert job_listing.page(connection, JobQuery(bucket="c"), None, None) == []
+    with pytest.raises(NoSuchWarehouse):
+        job_listing.page(connection, JobQuery(bucket="c"), None, None)
 
 
 def test_unpurged_tables_are_still_somewhere(connection: Connection) -> None:

@@ -1,7 +1,10 @@
 """The management API as one FastAPI app, to be mounted at `/api` on raw paths."""
 
+from collections.abc import Iterator
+
 import structlog
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,7 +23,7 @@ from catalog_server.api.management import (
 from catalog_server.api.management.openapi import complete
 from catalog_server.api.management.problems import install, internal_problem, problem
 from catalog_server.bootstrap import Platform
-from table_format.errors import Kind, TooLarge
+from table_format.errors import Invalid, Kind, TooLarge
 from table_format.jsontypes import JsonObject
 
 _log = structlog.get_logger(__name__)
@@ -47,6 +50,7 @@ def describe_api() -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         generate_unique_id_function=_operation_id,
+        dependencies=[Depends(_only_known_parameters)],
     )
     for router in (
         buckets.router,
@@ -73,6 +77,25 @@ class _Api(FastAPI):
             complete(super().openapi())
         document: JsonObject = super().openapi()
         return document
+
+
+async def _only_known_parameters(request: Request) -> None:
+    """A parameter that is passed over in silence may have been meant to keep something from being done."""
+    route = request.scope.get("route")
+    if not request.query_params or not isinstance(route, APIRoute):
+        return
+    known = set(_parameters(route.dependant))
+    unknown = next((name for name in request.query_params if name not in known), None)
+    if unknown is not None:
+        has = f"it has {', '.join(sorted(known))}" if known else "it has none"
+        raise Invalid(f"unknown parameter {unknown[:80]!r} of this operation: {has}")
+
+
+def _parameters(of: Dependant) -> Iterator[str]:
+    """Names of the query parameters of an operation and of what it depends on."""
+    yield from (one.alias for one in of.query_params)
+    for inner in of.dependencies:
+        yield from _parameters(inner)
 
 
 def _operation_id(route: APIRoute) -> str:
