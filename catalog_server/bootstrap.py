@@ -352,6 +352,7 @@ def _job_limits(settings: Settings) -> JobLimits:
     wanted = settings.maintenance
     return JobLimits(
         max_attempts=wanted.max_attempts,
+        lease_ms=round(wanted.lease_seconds * 1000),
         kept_ms=wanted.history_days * _DAY_MS,
         total=wanted.total_concurrency or None,
         per_bucket=wanted.bucket_concurrency or None,

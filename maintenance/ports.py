@@ -128,7 +128,7 @@ class JobQueue(Protocol):
         ...
 
     async def requeue_stalled(self, now_ms: int) -> int:
-        """Give back jobs whose lease ran out; how many."""
+        """Give back jobs whose lease ran out; how many. Called again and again, to see that it is not renewed."""
         ...
 
     async def enqueue(self, new: NewJob) -> Job:

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from catalog_server.services import commit_unit, job_due, paging
 from catalog_server.services.job_status import KindStatus, kind_status
+from catalog_server.services.lease_watch import LeaseWatch
 from catalog_server.services.policies import PolicyService
 from catalog_server.services.principals import Principal
 from catalog_server.store import buckets, dropped, policies, tables
@@ -48,6 +49,7 @@ class JobLimits:
     """The installation's limits on jobs."""
 
     max_attempts: int
+    lease_ms: int
     kept_ms: int
     """How long jobs that ended are kept."""
     total: int | None = None
@@ -83,6 +85,7 @@ class JobService:
         self._clock, self._ids = time
         self._policies = policies
         self._limits = limits
+        self._leases = LeaseWatch(self._clock, lease_ms=limits.lease_ms)
         self._history_looked_at_ms: int | None = None
 
     async def request(
@@ -277,8 +280,11 @@ class JobService:
         return await self._database.write(rows.save_plan, job_id, token, plan)
 
     async def requeue_stalled(self, now_ms: int) -> int:
-        """Give back jobs whose lease ran out; how many."""
-        return await self._database.write(rows.requeue_stalled, now_ms)
+        """Give back jobs whose lease ran out and was not renewed while this was called again and again; how many."""
+        unrenewed = self._leases.unrenewed(await self._database.read(rows.leases))
+        if not unrenewed:
+            return 0
+        return await self._database.write(rows.requeue_stalled, now_ms, unrenewed)
 
     async def enqueue(self, new: NewJob) -> Job:
         """The job, or the one already queued for the same table and kind."""

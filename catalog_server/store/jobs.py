@@ -6,6 +6,7 @@ here locks the jobs that it decides on, so that workers of many processes may sh
 `cancel` and `retry`, have the database to themselves.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -186,17 +187,30 @@ def end_cancelled(
     return _change(connection, job_id, token, **(values if plan is None else {**values, "plan": plan}))
 
 
+def leases(connection: Connection) -> dict[int, int]:
+    """The leases of the jobs that run: each job's id with the lease's end."""
+    running = select(jobs.c.id, jobs.c.lease_until_ms).where(jobs.c.state == JobState.RUNNING)
+    return {row.id: row.lease_until_ms for row in connection.execute(running)}
+
+
 @row_locks
-def requeue_stalled(connection: Connection, now_ms: int) -> int:
-    """Give back running jobs whose lease ran out, or fail those that used up their attempts; how many."""
+def requeue_stalled(connection: Connection, now_ms: int, unrenewed: Mapping[int, int]) -> int:
+    """Give back running jobs whose lease ran out and is one of these; how many.
+
+    One that used up its attempts fails.
+    """
     rows = connection.execute(
         joined()
-        .where(jobs.c.state == JobState.RUNNING, jobs.c.lease_until_ms < now_ms)
+        .where(
+            jobs.c.state == JobState.RUNNING,
+            jobs.c.lease_until_ms < now_ms,
+            jobs.c.id.in_(list(unrenewed)),
+        )
         .order_by(jobs.c.id)
         .with_for_update(of=jobs, skip_locked=True)  # one that is locked is being renewed or ended just now
     ).all()
-    for stored in rows:
-        row = job_of(stored)
+    stalled = [row for row in map(job_of, rows) if row.lease_until_ms == unrenewed[row.id]]
+    for row in stalled:
         error = f"worker {row.lease_owner} stopped answering in attempt {row.attempts}"
         told = {"error": error, "failures": _with_failure(row, error, now_ms)}
         if row.cancel_requested_at_ms is not None:
@@ -212,7 +226,7 @@ def requeue_stalled(connection: Connection, now_ms: int) -> int:
             _end(connection, row, JobState.FAILED, now_ms, **told)
         else:
             _back_to_queue(connection, row, now_ms, now_ms, **told)
-    return len(rows)
+    return len(stalled)
 
 
 def leased(connection: Connection, job_id: int, token: str, now_ms: int) -> bool:

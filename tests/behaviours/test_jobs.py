@@ -148,6 +148,7 @@ async def test_a_job_whose_worker_dies_goes_to_another(
     await ask(platform)
     job = await claim(platform, "w1")
     assert await platform.jobs.save_plan(job.id, job.lease_token, {"delete": ["a"]})
+    assert await platform.jobs.requeue_stalled(clock.now_ms()) == 0
     clock.advance(61)
     assert await platform.jobs.requeue_stalled(clock.now_ms()) == 1
     again = await claim(platform, "w2")
@@ -160,6 +161,24 @@ async def test_a_job_whose_worker_dies_goes_to_another(
     assert (await claim(platform, "w3")).attempts == 3
 
 
+async def test_a_lease_that_is_renewed_has_not_run_out_whatever_the_time_is_here(
+    platform: Platform, table: TableHandle, clock: ManualClock
+) -> None:
+    """A server whose clock is minutes ahead of the workers' took every job from its worker, again and again."""
+    await ask(platform)
+    job = await claim(platform, "w1")
+    ahead_ms = 300_000
+    for _ in range(6):
+        clock.advance(20)
+        assert await platform.jobs.heartbeat(job.id, job.lease_token, 60_000)
+        assert await platform.jobs.requeue_stalled(clock.now_ms() + ahead_ms) == 0
+    clock.advance(59)
+    assert await platform.jobs.requeue_stalled(clock.now_ms() + ahead_ms) == 0
+    clock.advance(1)
+    assert await platform.jobs.requeue_stalled(clock.now_ms() - ahead_ms) == 0  # not yet, by a clock behind
+    assert await platform.jobs.requeue_stalled(clock.now_ms() + ahead_ms) == 1
+
+
 async def test_a_claim_is_known_by_its_token_whatever_its_worker_is_called(
     platform: Platform, table: TableHandle, clock: ManualClock
 ) -> None:
@@ -167,6 +186,7 @@ async def test_a_claim_is_known_by_its_token_whatever_its_worker_is_called(
     await ask(platform)
     zombie = await claim(platform, "same")
     stale = platform.job_context(zombie)
+    await platform.jobs.requeue_stalled(clock.now_ms())  # seen as it is
     clock.advance(61)
     await platform.jobs.requeue_stalled(clock.now_ms())
     holder = await claim(platform, "same")
@@ -213,6 +233,7 @@ async def test_a_zombie_deletes_nothing_though_its_job_runs_again_under_its_name
     def check(batch: Sequence[str]) -> Sequence[str]:
         """Between the first batch and the second it sleeps past its lease, and its job is claimed again."""
         if paths[1] in batch:
+            asyncio.run_coroutine_threadsafe(platform.jobs.requeue_stalled(clock.now_ms()), loop).result()
             clock.advance(61)
             contexts.append(asyncio.run_coroutine_threadsafe(taken_over(), loop).result())
         return batch
@@ -338,6 +359,7 @@ async def test_the_surroundings_of_a_running_job(
         with pytest.raises(Invalid, match="is not inside the table bucket's location"):
             store.get(outside)
 
+    await platform.jobs.requeue_stalled(clock.now_ms())
     clock.advance(61)
     assert not await off_loop(context.still_leased)
     await platform.jobs.requeue_stalled(clock.now_ms())

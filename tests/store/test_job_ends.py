@@ -72,7 +72,7 @@ def test_a_job_that_was_asked_to_end_is_never_queued_again(connection: Connectio
     must_claim(connection)
     jobs.cancel(connection, job.id, 110)
     if how == "stalls":
-        assert jobs.requeue_stalled(connection, 151) == 1
+        assert jobs.requeue_stalled(connection, 151, jobs.leases(connection)) == 1
     elif how == "is handed back":
         assert jobs.hand_back(connection, job.id, "w", 120)
     else:

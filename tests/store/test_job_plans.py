@@ -40,7 +40,8 @@ STATEMENTS: dict[str, Callable[[Connection], object]] = {
     "waiting": lambda connection: job_listing.waiting_since(connection, 9),
     "ended": lambda connection: job_listing.ended_since(connection, 1, 10),
     "claim": lambda connection: jobs.claim(connection, claimant("w", 9), KINDS, 9),
-    "stalled": lambda connection: jobs.requeue_stalled(connection, 9),
+    "leases": jobs.leases,
+    "stalled": lambda connection: jobs.requeue_stalled(connection, 9, {1: 8, 2: 8}),
     "cancel": lambda connection: jobs.cancel(connection, 1, 9),
     "cancel requested": lambda connection: jobs.cancel_requested(connection, 1),
 }

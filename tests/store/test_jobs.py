@@ -153,9 +153,9 @@ def test_D6_a_stalled_job_goes_back_and_keeps_its_plan(connection: Connection) -
     job = queue(connection)
     must_claim(connection)
     jobs.save_plan(connection, job.id, "w", {"delete": ["a"]})
-    assert jobs.requeue_stalled(connection, 150) == 0
+    assert jobs.requeue_stalled(connection, 150, jobs.leases(connection)) == 0
     newer = queue(connection)  # asked for while it ran
-    assert jobs.requeue_stalled(connection, 151) == 1
+    assert jobs.requeue_stalled(connection, 151, jobs.leases(connection)) == 1
     assert not jobs.heartbeat(connection, job.id, "w", 999)
     joined = must_find(connection, newer.id)
     assert joined.state is JobState.DONE
@@ -169,7 +169,7 @@ def test_a_job_that_stalls_too_often_fails(connection: Connection) -> None:
     job = queue(connection)
     for attempt in (1, 2, 3):
         must_claim(connection, now_ms=attempt * 1000)
-        assert jobs.requeue_stalled(connection, attempt * 1000 + 51) == 1
+        assert jobs.requeue_stalled(connection, attempt * 1000 + 51, jobs.leases(connection)) == 1
     failed = must_find(connection, job.id)
     assert (failed.state, failed.attempts) == (JobState.FAILED, 3)
     assert failed.error == "worker w stopped answering in attempt 3"
