@@ -117,6 +117,13 @@ def reach_of_gone(
 
     Without those that `kept` may hold: of a manifest that it holds it must hold all content, too.
     """
+    return [path for stage in stages_of_gone(store, before, gone, kept) for path in stage]
+
+
+def stages_of_gone(
+    store: ObjectStore, before: TableMetadata, gone: Sequence[int], kept: References | None = None
+) -> list[list[str]]:
+    """The same in stages: what one names is not known any more once that is gone, so each is to end before the next."""
     known = {snapshot["snapshot-id"] for snapshot in before.snapshots}
     wanted = [snapshot_id for snapshot_id in gone if snapshot_id in known]
     found = _found(store, before, wanted)
@@ -128,10 +135,9 @@ def reach_of_gone(
             content.update(p for p in content_of(store, before, [manifest]) if not _held(kept, p))
     others = [
         sorted(manifest.path for manifest in manifests),
-        sorted(found.manifest_lists),
-        sorted(found.statistics),
+        [*sorted(found.manifest_lists), *sorted(found.statistics)],
     ]
-    return [*sorted(content), *(path for paths in others for path in paths if not _held(kept, path))]
+    return [sorted(content), *([path for path in paths if not _held(kept, path)] for paths in others)]
 
 
 def _held(kept: References | None, path: str) -> bool:

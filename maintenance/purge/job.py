@@ -17,7 +17,7 @@ from maintenance.deletion import Deleted, delete_in_batches
 from maintenance.neighbours import needed_by
 from maintenance.places import References, comparable, inside, may_contain, own_roots
 from maintenance.ports import DroppedNeighbour, Job, JobContext, PurgeSurroundings
-from maintenance.reach import reach_of_gone
+from maintenance.reach import stages_of_gone
 from maintenance.report import Figure, Outcome, Report, skipped
 from maintenance.target import is_target
 from maintenance.wording import counted
@@ -62,20 +62,41 @@ def run(ctx: JobContext, job: Job) -> Report:
     if (reason := _why_skipped(ctx, job, dropped, around)) is not None:
         return skipped(reason)
     kept = _kept(ctx, around.neighbours)
-    paths = _paths(dropped, around)
-    own = [path for path in paths if any(inside(root, path) for root in dropped.roots)]
-    mine = [path for path in own if not kept.may_hold(path)]
+    stages = _stages(dropped, around)
+    own = [[path for path in paths if any(inside(root, path) for root in dropped.roots)] for paths in stages]
+    mine = [[path for path in paths if not kept.may_hold(path)] for paths in own]
     figures: dict[str, Figure] = {
-        "filesOutsideTheTable": len(paths) - len(own),
-        "filesOfDroppedTables": len(own) - len(mine),
+        "filesOutsideTheTable": _count(stages) - _count(own),
+        "filesOfDroppedTables": _count(own) - _count(mine),
     }
     if job.dry_run:
-        reason = f"dry run: {counted(len(mine), 'file')} would be deleted"
-        return Report(outcome=Outcome.DONE, reason=reason, figures=figures, plan={"paths": mine})
-    done = delete_in_batches(
-        ctx, dropped.store, mine, lambda batch: _still_allowed(ctx, dropped, around, batch)
-    )
-    return _report(done, figures)
+        reason = f"dry run: {counted(_count(mine), 'file')} would be deleted"
+        paths = [path for stage in mine for path in stage]
+        return Report(outcome=Outcome.DONE, reason=reason, figures=figures, plan={"paths": paths})
+    return _report(_delete(ctx, dropped, around, mine), figures)
+
+
+def _count(stages: Sequence[Sequence[str]]) -> int:
+    return sum(map(len, stages))
+
+
+def _delete(
+    ctx: JobContext, dropped: _Dropped, around: PurgeSurroundings, stages: Sequence[Sequence[str]]
+) -> Deleted:
+    """Delete stage after stage; none begins while something of the one before is left, which only it tells of."""
+    done = Deleted()
+    for number, paths in enumerate(stages):
+        one = delete_in_batches(
+            ctx, dropped.store, paths, lambda batch: _still_allowed(ctx, dropped, around, batch)
+        )
+        done.paths += one.paths
+        done.kept += one.kept
+        done.failures += one.failures
+        if one.lease_lost or one.failures:
+            done.lease_lost, done.why_stopped = one.lease_lost, one.why_stopped
+            done.left = one.left + _count(stages[number + 1 :])
+            break
+    return done
 
 
 def _read(ctx: JobContext, payload: JsonObject) -> _Dropped:
@@ -142,21 +163,28 @@ def _kept(ctx: JobContext, neighbours: Sequence[DroppedNeighbour]) -> References
     return kept
 
 
-def _paths(dropped: _Dropped, around: PurgeSurroundings) -> list[str]:
-    """Everything to delete: content first, the last metadata file last."""
-    found: dict[str, None] = {}
+def _stages(dropped: _Dropped, around: PurgeSurroundings) -> list[list[str]]:
+    """Everything to delete, in stages: content, manifests, all else, the last metadata file."""
+    stages: list[list[str]] = []
+    rest: dict[str, None] = {}
     if dropped.metadata is not None:
         ids = [snapshot["snapshot-id"] for snapshot in dropped.metadata.snapshots]
-        found.update(dict.fromkeys(reach_of_gone(dropped.store, dropped.metadata, ids)))
+        *stages, lists = stages_of_gone(dropped.store, dropped.metadata, ids)
+        rest.update(dict.fromkeys(lists))
         for entry in (*dropped.metadata.statistics, *dropped.metadata.partition_statistics):
-            found[entry["statistics-path"]] = None
+            rest[entry["statistics-path"]] = None
         for entry in dropped.metadata.metadata_log:
-            found[entry["metadata-file"]] = None
+            rest[entry["metadata-file"]] = None
     mixed = around.shared or around.neighbours
     if not mixed and not any(may_contain(dropped.location, other) for other in around.others):
-        found.update(dict.fromkeys(sorted(_of_its_life(dropped))))
+        rest.update(dict.fromkeys(sorted(_of_its_life(dropped))))
     last = comparable(dropped.metadata_location)
-    return [*(path for path in found if comparable(path) != last), dropped.metadata_location]
+    found = {path for stage in stages for path in stage}
+    stages.append([path for path in rest if path not in found])
+    return [
+        *([path for path in stage if comparable(path) != last] for stage in stages),
+        [dropped.metadata_location],
+    ]
 
 
 def _of_its_life(dropped: _Dropped) -> Iterator[str]:

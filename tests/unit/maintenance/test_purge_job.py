@@ -11,6 +11,7 @@ from table_format.catalog import NewTable
 from table_format.errors import Invalid, Unavailable
 from table_format.io.faults import Failing, Rule
 from table_format.io.memory import MemoryObjectStore
+from table_format.io.store import DeleteFailure
 from table_format.manifest.entries import DataFile
 from tests.factories.lake import IDENT, SCHEMA, Lake
 from tests.factories.reach import files_reachable
@@ -286,6 +287,41 @@ def test_a_manifest_that_is_gone_does_not_stop_the_purge(lake):
     assert objects(lake) == set()
 
 
+def test_what_an_interrupted_attempt_left_is_found_without_a_listing(lake):
+    """A manifest that is gone hid its list and the other manifests; files of the last minutes stayed for ever."""
+    wanted = files_reachable(lake.store, lake.metadata, [s["snapshot-id"] for s in lake.metadata.snapshots])
+    lake.store.delete_many(
+        [*wanted.data_files, min(wanted.manifests), lake.metadata.snapshots[0]["manifest-list"]]
+    )
+    ctx = context(lake)
+    ctx.shared = True  # nothing but what the metadata reaches goes
+    assert purge(lake, ctx).outcome is Outcome.DONE
+    assert objects(lake) & wanted.all == set()
+
+
+def test_nothing_goes_that_names_a_file_which_is_still_there(lake):
+    """While the store refuses some of a stage, the next attempt can find them again."""
+
+    class Refusing(Failing):
+        def delete_many(self, paths):
+            lake.store.delete_many(path for path in paths if path not in refused)
+            return [DeleteFailure(path, "locked") for path in paths if path in refused]
+
+    wanted = files_reachable(lake.store, lake.metadata, [s["snapshot-id"] for s in lake.metadata.snapshots])
+    refused = {min(wanted.data_files), min(wanted.manifests), min(wanted.manifest_lists)}
+    for kept in (wanted.manifests | wanted.manifest_lists, wanted.manifest_lists, set()):
+        ctx = context(lake)
+        ctx.store = Refusing(lake.store)
+        with pytest.raises(Unavailable, match="refused"):
+            purge(lake, ctx)
+        assert objects(lake) >= kept | refused | {lake.table.metadata_location}
+        refused.remove(
+            min(refused, key=lambda path: (path not in wanted.data_files, path not in wanted.manifests))
+        )
+    assert purge(lake).outcome is Outcome.DONE
+    assert objects(lake) == set()
+
+
 def test_a_store_that_is_away_fails_the_attempt(lake):
     ctx = context(lake)
     ctx.store = Failing(lake.store, [Rule(methods=frozenset({"list"}))])
@@ -298,8 +334,6 @@ def test_a_store_that_is_away_fails_the_attempt(lake):
 def test_a_store_that_refuses_some_files_fails_the_attempt(lake):
     class Refusing(Failing):
         def delete_many(self, paths):
-            from table_format.io.store import DeleteFailure
-
             return [DeleteFailure(path, "locked") for path in paths]
 
     ctx = context(lake)
