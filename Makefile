@@ -8,7 +8,7 @@ PYTEST_WORKERS ?= 2
 PYTEST_SEED := $(if $(CI),--randomly-seed=1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-unit test-process test-blackbox test-soak test-fuzz test-fuzz-ingest test-kit test-pyiceberg test-ingest-kills test-differential test-simulation test-oracle check fmt lint types arch openapi bench clean
+.PHONY: help setup demo serve test test-unit test-process test-blackbox test-soak test-fuzz test-fuzz-ingest test-kit test-pyiceberg test-ingest-kills test-differential test-simulation test-oracle test-race check fmt lint types arch openapi bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -72,6 +72,9 @@ test-simulation: $(STAMP) ## seeded worlds of writers, jobs and failures (SIMULA
 
 test-oracle: $(STAMP) ## histories by many writers, maintained, read by Java and DuckDB as before (ORACLE_HISTORIES, default 100)
 	@$(BIN)/python -m tests.oracle.at_length
+
+test-race: $(STAMP) ## writers every second against maintenance, on PostgreSQL (RACE_SECONDS, default 3600)
+	@$(BIN)/python -m tests.race
 
 check: lint types arch ## all gates: lint, format, types, architecture
 

@@ -50,6 +50,10 @@ class Odds:
     rush: float = 0.05
     """Time passes until the next timer, though somebody could go on."""
     stall_ms: tuple[int, int] = (30_000, 300_000)
+    skew_ms: int = 0
+    """How far a machine's clock may be before or behind the object store's; twice as far from another machine's."""
+    late_ms: int = 0
+    """How long a listing of the object store may miss what was written, and show what was deleted."""
 
 
 @dataclass(eq=False)
@@ -119,6 +123,23 @@ class Task:
         self.process.tasks.discard(self)
         for call in self.then:
             call()
+
+
+class SkewedClock:
+    """The clock of one machine: so many milliseconds beside the simulation's, and as fast."""
+
+    def __init__(self, sim: "Sim", beside_ms: int) -> None:
+        self._sim = sim
+        self._beside_ms = beside_ms
+
+    def now_ms(self) -> int:
+        return self._sim.now_ms() + self._beside_ms
+
+    def monotonic(self) -> float:
+        return self._sim.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        self._sim.sleep(seconds)
 
 
 class SimExecutor(Executor):

@@ -5,19 +5,26 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from sqlalchemy import update
 
 import catalog_server.services.commits as commit_service
+import maintenance.compaction.rewrite as rewriting
 import maintenance.compaction.session as compaction_session
 import maintenance.expiration.job as expiration_job
 import maintenance.expiration.plan as expiration_plan
 import maintenance.expiration.session as expiration_session
 import maintenance.orphans.job as orphan_job
 import maintenance.orphans.plan as orphan_plan
+import maintenance.purge.job as purge_job
 import table_format.commit.delete as delete_commit
 import table_format.commit.rewrite as rewrite_commit
-from catalog_server.store import pointers
+from catalog_server.services import commit_unit
+from catalog_server.services.commit_unit import LostRace
+from catalog_server.services.idempotency import IdempotencyService
+from catalog_server.services.tables import TableService
+from catalog_server.store import idempotency, pointers
 from catalog_server.store.schema import tables
 from maintenance import reach
 from maintenance.expiration.plan import Nothing, plan
@@ -26,6 +33,8 @@ from table_format.commit import retry, tree
 from table_format.commit.change import delete_quietly
 from table_format.commit.producer import SnapshotProducer
 from table_format.errors import CommitStateUnknown
+from table_format.metadata import update_snapshot
+from table_format.metadata.document import TableMetadata
 
 Patch = pytest.MonkeyPatch
 
@@ -52,8 +61,6 @@ def compaction_drops_all_deletes(patch: Patch) -> None:
 
 def compaction_forgets_rows(patch: Patch) -> None:
     """The last row of a group is lost, and so is the check that would tell."""
-    import maintenance.compaction.rewrite as rewriting
-
     honest = rewriting._read
 
     def short(*args: Any) -> Iterator[Any]:
@@ -176,6 +183,120 @@ def unknown_swaps_are_cleaned_up(patch: Patch) -> None:
     patch.setattr(commit_service.CommitService, "_swap", swap)
 
 
+def keys_are_not_looked_at(patch: Patch) -> None:
+    """A request with an Idempotency-Key that is sent again is carried out again (I6)."""
+
+    async def find(_self: Any, _key: Any) -> None:
+        return None
+
+    patch.setattr(IdempotencyService, "find", find)
+    patch.setattr(idempotency, "joined", lambda fn: fn)
+
+
+def answers_are_kept_apart_from_effects(patch: Patch) -> None:
+    """Whoever dies in between, or does not hear of its effect, has it again (I6)."""
+    patch.setattr(idempotency, "joined", lambda fn: fn)
+
+
+def transactions_keep_what_worked(patch: Patch) -> None:
+    """A part that lost its race is left out, the others are applied (I10)."""
+    honest = commit_unit._point
+
+    def point(connection: Any, unit: Any, part: Any) -> Any:
+        try:
+            return honest(connection, unit, part)
+        except LostRace:
+            if len(unit.parts) == 1:
+                raise
+            return part.planned.current.row
+
+    patch.setattr(commit_unit, "_point", point)
+
+
+def expiration_drops_branches(patch: Patch) -> None:
+    """Though no age is set for them (B4)."""
+
+    def expired(metadata: Any, *_: Any) -> list[str]:
+        return sorted(
+            name for name, ref in metadata.refs.items() if ref["type"] == "branch" and name != "main"
+        )
+
+    patch.setattr(expiration_plan, "_expired_refs", expired)
+
+
+def compaction_misses_new_vectors(patch: Patch) -> None:
+    """It replaces a data file whose deletion vector is younger than its plan."""
+    patch.setattr(tree.HeadTree, "new_position_deletes", lambda *_: False)
+
+
+def compaction_gives_rows_new_ids(patch: Patch) -> None:
+    """Its outputs do not store what its inputs knew of their rows (format version 3)."""
+
+    def to_carry(batch: Any, _entry: Any) -> Any:
+        for place in (batch.num_columns - 2, batch.num_columns - 1):
+            field = batch.schema.field(place)
+            batch = batch.set_column(place, field, pa.nulls(batch.num_rows, field.type))
+        return batch
+
+    patch.setattr(rewriting, "to_carry", to_carry)
+
+
+def row_ids_are_given_again(patch: Patch) -> None:
+    """The table does not note which ones a commit took (format version 3)."""
+    honest = update_snapshot._take_row_ids
+
+    def take(draft: Any, snapshot: Any) -> None:
+        following = draft.document.get("next-row-id")
+        honest(draft, snapshot)
+        if following is not None:
+            draft.put("next-row-id", following)
+
+    patch.setattr(update_snapshot, "_take_row_ids", take)
+
+
+def clocks_are_believed(patch: Patch) -> None:
+    """A server whose clock is behind writes history backwards (I4)."""
+    patch.setattr(TableMetadata, "last_updated_ms", property(lambda _: 0))
+
+
+def loads_are_answered_from_memory(patch: Patch) -> None:
+    """A server gives what it saw a moment ago without a look at the pointer (I11)."""
+    honest = TableService.load
+    seen: dict[Any, tuple[int, Any]] = {}
+
+    async def load(self: Any, principal: Any, bucket: str, ident: Any) -> Any:
+        now_ms = self._clock.now_ms()
+        known = seen.get((id(self), ident))
+        if known is not None and now_ms - known[0] < 100:
+            return known[1]
+        found = await honest(self, principal, bucket, ident)
+        seen[id(self), ident] = now_ms, found
+        return found
+
+    patch.setattr(TableService, "load", load)
+
+
+def purges_leave_the_first_files(patch: Patch) -> None:
+    """And are done (I9)."""
+    honest = purge_job.delete_in_batches
+
+    def short(ctx: Any, store: Any, paths: Any, *more: Any) -> Any:
+        return honest(ctx, store, paths[3:], *more)
+
+    patch.setattr(purge_job, "delete_in_batches", short)
+
+
+def the_remover_only_marks(patch: Patch) -> None:
+    """What nobody needs stays for ever (I9)."""
+    honest = orphan_plan.plan
+
+    def marks(*args: Any, **more: Any) -> Any:
+        found = honest(*args, **more)
+        return replace(found, delete=()) if isinstance(found, orphan_plan.OrphanPlan) else found
+
+    patch.setattr(orphan_job, "plan", marks)
+
+
 class _blind(reach.Reach):  # noqa: N801
     """Sees the newest metadata file and nothing that it reaches."""
 
@@ -204,6 +325,17 @@ MUTANTS: dict[str, Callable[[Patch], None]] = {
         the_remover_reads_no_manifests,
         the_swap_is_no_swap,
         unknown_swaps_are_cleaned_up,
+        keys_are_not_looked_at,
+        answers_are_kept_apart_from_effects,
+        transactions_keep_what_worked,
+        expiration_drops_branches,
+        compaction_misses_new_vectors,
+        compaction_gives_rows_new_ids,
+        row_ids_are_given_again,
+        clocks_are_believed,
+        loads_are_answered_from_memory,
+        purges_leave_the_first_files,
+        the_remover_only_marks,
     )
 }
 

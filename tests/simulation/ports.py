@@ -25,6 +25,37 @@ from tests.simulation.kernel import Fate, Process, Sim
 T = TypeVar("T")
 
 
+class Listings:
+    """What listings of the shared object store show: others' changes maybe late. Reads of one object are never late."""
+
+    def __init__(self, sim: Sim, inner: MemoryObjectStore) -> None:
+        self._sim = sim
+        self._inner = inner
+        self._gone: dict[str, tuple[int, ObjectInfo]] = {}
+
+    def deleted(self, paths: Sequence[str]) -> None:
+        """Called before they go."""
+        if self._sim.odds.late_ms:
+            now = self._sim.now_ms()
+            self._gone |= {path: (now, self._inner.head(path)) for path in paths if self._inner.exists(path)}
+
+    def below(self, prefix: str) -> list[ObjectInfo]:
+        """What one listing shows, by path."""
+        found = {info.path: info for info in self._inner.list(prefix)}
+        if self._sim.odds.late_ms:
+            now = self._sim.now_ms()
+            for path in sorted(found):
+                if self._late(now - (found[path].modified_ms or 0)):
+                    del found[path]
+            for path, (at, info) in self._gone.items():
+                if path.startswith(prefix) and not self._inner.exists(path) and self._late(now - at):
+                    found[path] = info
+        return [found[path] for path in sorted(found)]
+
+    def _late(self, age_ms: int) -> bool:
+        return age_ms < self._sim.odds.late_ms and self._sim.rng.random() < 0.5
+
+
 class SimStore:
     """One process's way to the object store that all share."""
 
@@ -33,11 +64,13 @@ class SimStore:
         sim: Sim,
         process: Process,
         inner: MemoryObjectStore,
+        listings: Listings,
         deleting: Callable[[Sequence[str], Process], None],
     ) -> None:
         self._sim = sim
         self._process = process
         self._inner = inner
+        self._listings = listings
         self._deleting = deleting
 
     def _before(self, what: str, path: str) -> Fate:
@@ -71,12 +104,12 @@ class SimStore:
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         """A listing is not of one moment: others write and delete in between."""
         fate = self._before("list", prefix)
-        found = sorted(self._inner.list(prefix), key=lambda info: info.path)
+        found = self._listings.below(prefix)
         half = len(found) // 2
         yield from found[:half]
         self._sim.point(self._process, "list, half")
         last = found[half].path if half < len(found) else ""
-        rest = sorted(self._inner.list(prefix), key=lambda info: info.path)
+        rest = self._listings.below(prefix)
         yield from (info for info in rest if found and info.path >= last)
         self._after(fate, "list", prefix)
 
@@ -88,6 +121,7 @@ class SimStore:
         fate = self._before("delete", wanted[0])
         reached = wanted if fate is Fate.FINE else wanted[: self._sim.rng.randint(1, len(wanted))]
         self._deleting(reached, self._process)
+        self._listings.deleted(reached)
         failures = self._inner.delete_many(reached)
         self._after(fate, "delete", wanted[0])
         return failures

@@ -18,7 +18,7 @@ BLOCKS = [range(first, min(first + BLOCK, SEEDS.stop)) for first in range(SEEDS.
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"seeds-{block.start}-{block.stop - 1}")
 def test_whatever_interleaves_and_fails_every_row_is_there_once(block: range) -> None:
-    """I1 to I5, I7 to I9 of each step, and of the end; see `oracle`."""
+    """I1 to I11 of each step, and of the end; `oracle` lists where each is asserted."""
     happened: Counter[str] = Counter()
     for seed in block:
         happened += run(seed)
@@ -26,6 +26,9 @@ def test_whatever_interleaves_and_fails_every_row_is_there_once(block: range) ->
         assert happened["acked"] > BLOCK / 2
         assert happened["compactions"] > BLOCK / 10
         assert happened["deletes"] > BLOCK
+        assert happened["snapshots with row ids"] > BLOCK / 10
+        assert happened["to a branch"] > 0
+        assert happened["tables without garbage"] > 0
 
 
 def test_a_seed_is_one_story() -> None:

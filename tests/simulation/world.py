@@ -20,51 +20,23 @@ import structlog
 
 from catalog_server.services.policies import PolicyScope
 from catalog_server.services.principals import SYSTEM
-from catalog_server.services.tables import TableSpec
 from catalog_server.store import unreferenced
 from maintenance.ports import JobKind
-from table_format.errors import (
-    CommitFailed,
-    CommitStateUnknown,
-    Invalid,
-    NotFound,
-    TableFormatError,
-    Unavailable,
-)
+from table_format.clock import Clock
+from table_format.errors import CommitStateUnknown, Unavailable
 from table_format.ident import Namespace, TableIdent, join
 from table_format.io.memory import MemoryObjectStore
 from table_format.jsontypes import JsonObject
-from tests.simulation.actors import (
-    BUCKET,
-    Client,
-    RemoteCatalog,
-    Services,
-    SimIds,
-    in_simulated_thread,
-    worker,
-)
-from tests.simulation.kernel import PROCESS, Doom, Odds, Process, Sim, Violation
-from tests.simulation.oracle import Effect, Oracle
-from tests.simulation.ports import Shared, SimDatabase, SimStore, empty_database
+from tests.simulation import acts
+from tests.simulation.actors import BUCKET, Services, SimIds, in_simulated_thread, worker
+from tests.simulation.acts import DAY_MS, Act, spec
+from tests.simulation.clients import Client, RemoteCatalog
+from tests.simulation.kernel import PROCESS, Doom, Odds, Process, Sim, SkewedClock, Violation
+from tests.simulation.oracle import Oracle
+from tests.simulation.ports import Listings, Shared, SimDatabase, SimStore, empty_database
 
 T = TypeVar("T")
 WAREHOUSE = "memory://lake/warehouse"
-DAY_MS = 86_400_000
-NAMES = ("x", "y")
-SCHEMA: JsonObject = {
-    "type": "struct",
-    "schema-id": 0,
-    "fields": [
-        {"id": 1, "name": "id", "required": False, "type": "long"},
-        {"id": 2, "name": "name", "required": False, "type": "string"},
-        {"id": 3, "name": "version", "required": False, "type": "long"},
-        {"id": 4, "name": "at", "required": False, "type": "timestamptz"},
-    ],
-}
-BY_NAME: JsonObject = {
-    "spec-id": 0,
-    "fields": [{"source-id": 2, "field-id": 1000, "name": "name", "transform": "identity"}],
-}
 POLICIES: dict[str, JsonObject] = {
     "icebergCompaction": {
         "tiers": [{"belowBytes": 1 << 20, "targetBytes": 1 << 21}],
@@ -72,12 +44,15 @@ POLICIES: dict[str, JsonObject] = {
         "deleteFileThreshold": 1,
         "triggerFileCount": 1000,
     },
-    "icebergSnapshotManagement": {"minSnapshotsToKeep": 1, "maxSnapshotAgeHours": 1},
+    "icebergSnapshotManagement": {
+        "minSnapshotsToKeep": 1,
+        "maxSnapshotAgeHours": 1,
+        "cleanExpiredMetadata": True,
+    },
     "icebergUnreferencedFileRemoval": {"unreferencedDays": 1, "nonCurrentDays": 1},
     "icebergManifests": {"minManifests": 2},
     "icebergRecordExpiration": {"days": 30, "column": "at"},
 }
-OLD_DAYS = 31
 
 
 @dataclass(frozen=True)
@@ -98,6 +73,7 @@ class World:
 
     sim: Sim
     store: MemoryObjectStore
+    listings: Listings
     shared: Shared
     oracle: Oracle
     servers: list[Services] = field(default_factory=list)
@@ -122,7 +98,7 @@ class World:
             if oracle is None
             else oracle.copy(store, shared.raw, complain)
         )
-        world = cls(sim, store, shared, known)
+        world = cls(sim, store, Listings(sim, store), shared, known)
         known.expires_before_ms = lambda: sim.now_ms() - 30 * DAY_MS
         return world
 
@@ -130,13 +106,18 @@ class World:
 
     def port(self, process: Process) -> SimStore:
         """The object store as a process reaches it."""
-        return SimStore(self.sim, process, self.store, self.oracle.deleting)
+        return SimStore(self.sim, process, self.store, self.listings, self.oracle.deleting)
+
+    def clock(self) -> Clock:
+        """That of some machine."""
+        skew = self.sim.odds.skew_ms
+        return SkewedClock(self.sim, self.sim.rng.randint(-skew, skew)) if skew else self.sim
 
     def services(self, name: str, *, mortal: bool = True) -> Services:
         """A process with the product's services."""
         process = self.sim.process(name, mortal=mortal)
         database = SimDatabase(self.sim, process, self.shared, self.oracle.changed)
-        return Services.of(self.sim, process, database, self.port(process))
+        return Services.of(self.sim, process, self.clock(), database, self.port(process))
 
     def add_server(self) -> None:
         """A server; another takes its place when it dies."""
@@ -196,19 +177,30 @@ class World:
                 if not self._lapsed():
                     continue
                 try:
-                    await services.jobs.requeue_stalled(self.sim.now_ms())
+                    await services.jobs.requeue_stalled(services.clock.now_ms())
                 except (Unavailable, CommitStateUnknown):
                     continue
 
         self.sim.keep_going(tick())
 
-    def add_client(self, name: str, acts: list[Callable[["World", Client], None]]) -> None:
+    def client(self, process: Process, servers: Callable[[], list[Services]]) -> Client:
+        """A program that writes to tables, in that process."""
+        return Client(
+            self.sim,
+            process,
+            RemoteCatalog(self.sim, process, servers, self.oracle),
+            self.port(process),
+            self.clock(),
+            SimIds(self.sim),
+            self.oracle.times,
+            self.sim.rng.choice((None, 2)),
+        )
+
+    def add_client(self, name: str, doing: list[Act]) -> None:
         """A client that does these things one after the other; when it dies, another goes on with the next."""
         process = self.sim.process(name)
-        ids = SimIds(self.sim)
-        catalog = RemoteCatalog(self.sim, process, lambda: self.servers)
-        client = Client(self.sim, process, catalog, self.port(process), ids, self.sim.rng.choice((None, 2)))
-        left = list(acts)
+        client = self.client(process, lambda: self.servers)
+        left = list(doing)
         self.open_clients += 1
 
         def act() -> None:
@@ -230,140 +222,6 @@ class World:
 
         process.at_death.append(died)
         self.sim.spawn(process, act, name)
-
-    # what clients do
-
-    def effect(self, uuid: str, how: str) -> Effect | None:
-        """An operation of that kind that makes sense on the table as it is."""
-        rng, oracle = self.sim.rng, self.oracle
-        rows = sorted(oracle.histories[uuid].rows())
-        version = self.next_version
-        self.next_version += 10
-        if how in ("position", "copy"):
-            return Effect(drop_rows=frozenset({rng.choice(rows)})) if rows else None
-        old = rng.random() < 0.2
-        time = self.sim.now_ms() - (OLD_DAYS * DAY_MS if old else 0)
-        ids = rng.sample(range(6), 1 if how == "upsert" else rng.randint(1, 3))
-        add = frozenset((i, rng.choice(NAMES), version + n) for n, i in enumerate(ids))
-        for row in add:
-            oracle.times[row[2]] = time
-        if how == "upsert":
-            return Effect(add=add, drop_ids=frozenset(ids))
-        return Effect(add=add, offset=version if how == "ingest" else None)
-
-    def write(self, ident: TableIdent, how: str) -> Callable[["World", Client], None]:
-        """One write, and what its client makes of the answer."""
-
-        def act(_: "World", client: Client) -> None:
-            try:
-                uuid = str(client.catalog.load(ident).metadata.uuid)
-            except (NotFound, Unavailable):
-                return
-            effect = self.effect(uuid, how)
-            if effect is None:
-                return
-            self.ops += 1
-            op = f"{how}-{self.ops}"
-            self.oracle.effects[op] = effect
-            try:
-                done = client.write(
-                    ident, op, effect, self.oracle.times, how if how != "ingest" else "append"
-                )
-            except CommitStateUnknown:
-                self.outcomes["unknown"] += 1
-            except (Unavailable, CommitFailed, NotFound, Invalid) as error:
-                if isinstance(error, Invalid):
-                    raise
-                self.outcomes[f"refused: {type(error).__name__}"] += 1
-                self.refused.append((uuid, op))
-            else:
-                self.outcomes["acked" if done else "nothing to do"] += 1
-                if done:
-                    self.acked.append((uuid, op))
-
-        return act
-
-    def request(self, ident: TableIdent, kind: JobKind) -> Callable[["World", Client], None]:
-        """Somebody asks for a job."""
-
-        def act(_: "World", client: Client) -> None:
-            with_answer(
-                lambda: client.catalog.ask(
-                    f"request {kind.value}",
-                    lambda server: server.jobs.request(SYSTEM, BUCKET, ident, kind.value, dry_run=False),
-                )
-            )
-
-        return act
-
-    def point_main(self, ident: TableIdent) -> Callable[["World", Client], None]:
-        """Roll main back to an ancestor."""
-
-        def act(_: "World", client: Client) -> None:
-            def roll() -> None:
-                table = client.catalog.load(ident)
-                snapshots = {s["snapshot-id"]: s for s in table.metadata.snapshots}
-                head = table.metadata.current_snapshot_id
-                chain = []
-                current = head
-                while current in snapshots:
-                    chain.append(current)
-                    current = snapshots[current].get("parent-snapshot-id")
-                if len(chain) < 2:
-                    return
-                to = self.sim.rng.choice(chain[1:3])
-                self.oracle.histories[str(table.metadata.uuid)].rolled_back = True
-                client.catalog.commit(
-                    ident,
-                    [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": head}],
-                    [{"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": to}],
-                )
-
-            with_answer(roll)
-
-        return act
-
-    def tag(self, ident: TableIdent, name: str) -> Callable[["World", Client], None]:
-        """Tag some snapshot, maybe one that is just expiring."""
-
-        def act(_: "World", client: Client) -> None:
-            def mark() -> None:
-                table = client.catalog.load(ident)
-                if not table.metadata.snapshots:
-                    return
-                at = self.sim.rng.choice(table.metadata.snapshots)["snapshot-id"]
-                client.catalog.commit(
-                    ident,
-                    [{"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": None}],
-                    [{"action": "set-snapshot-ref", "ref-name": name, "type": "tag", "snapshot-id": at}],
-                )
-
-            with_answer(mark)
-
-        return act
-
-    def life(self, what: str, ident: TableIdent, other: TableIdent) -> Callable[["World", Client], None]:
-        """Drop, purge, restore, rename, make another of the name."""
-
-        def act(_: "World", client: Client) -> None:
-            ask = client.catalog.ask
-            if what == "rename":
-                with_answer(lambda: ask(what, lambda s: s.tables.rename(SYSTEM, BUCKET, ident, other)))
-            elif what == "drop":
-                with_answer(lambda: ask(what, lambda s: s.tables.drop(SYSTEM, BUCKET, ident)))
-            elif what == "purge":
-                with_answer(lambda: ask(what, lambda s: s.tables.purge(SYSTEM, BUCKET, ident)))
-            elif what == "undrop":
-                found = self.shared.raw.execute(
-                    "SELECT resource_id FROM dropped_tables ORDER BY table_id"
-                ).fetchall()
-                if found:
-                    resource = self.sim.rng.choice(found)[0]
-                    with_answer(lambda: ask(what, lambda s: s.drops.undrop(SYSTEM, BUCKET, resource)))
-            elif what == "create":
-                with_answer(lambda: ask(what, lambda s: s.tables.create(SYSTEM, BUCKET, ident, spec())))
-
-        return act
 
     # phases
 
@@ -394,7 +252,7 @@ class World:
 
     def quiesce(self) -> None:
         """Nothing fails any more and everybody who stands still goes on, until all is done."""
-        self.sim.odds = Odds()
+        self.sim.odds = Odds(skew_ms=self.sim.odds.skew_ms)
         for process in self.sim.processes:
             process.stalled_until_ms = 0
         self.settle(all_of_them=True)
@@ -412,6 +270,20 @@ class World:
             raise self.sim.violations[0]
         if self.sim.background:
             raise Violation(str(self.sim.background))
+
+    def clean_up(self) -> None:
+        """The remover runs on each table, undisturbed and far enough apart: only what is needed is left."""
+        services = self.services("janitor", mortal=False)
+        for _ in range(3):
+            self.days_pass(1.5)
+            for (name,) in self.shared.raw.execute("SELECT name FROM tables ORDER BY name").fetchall():
+                ident = TableIdent.of("db", name)
+                asked = services.jobs.request(
+                    SYSTEM, BUCKET, ident, JobKind.UNREFERENCED.value, dry_run=False
+                )
+                self.sim.wait(services.process, asked)
+            self.settle(all_of_them=True)
+        self.oracle.check_nothing_left()
 
     def days_pass(self, days: float) -> None:
         """Long enough for files to come of age: no commit is under way for so long, deletions may be."""
@@ -434,26 +306,6 @@ class World:
                 process.stalled_until_ms += int(days * DAY_MS) + self.sim.rng.randint(0, 60_000)
         self.sim.note(f"{days} days pass")
         self.sim.advance_ms(int(days * DAY_MS))
-
-
-def with_answer(call: Callable[[], Any]) -> None:
-    """Do it; whatever a client may be answered is all right."""
-    try:
-        call()
-    except (Unavailable, CommitFailed, CommitStateUnknown, NotFound):
-        return
-    except TableFormatError as error:
-        if error.kind.value not in ("already_exists", "conflict", "requirement_failed", "invalid"):
-            raise
-
-
-def spec(partitioned: bool = False, **properties: str) -> TableSpec:
-    """A table of these worlds."""
-    return TableSpec(
-        schema=SCHEMA,
-        partition_spec=BY_NAME if partitioned else None,
-        properties={"write.metadata.previous-versions-max": "2", **properties},
-    )
 
 
 @cache
@@ -487,7 +339,9 @@ def template(kind: str) -> Template:
         )
 
 
-def make(world: World, services: Services, *, partitioned: bool, upserts: bool, strays: int = 6) -> None:
+def make(
+    world: World, services: Services, *, partitioned: bool, upserts: bool, version: int = 2, strays: int = 6
+) -> None:
     """Bucket, policies, two tables with a past, and files that nobody needs, marked a while ago."""
     sim = world.sim
     wait = lambda work: sim.wait(services.process, work)  # noqa: E731
@@ -497,18 +351,16 @@ def make(world: World, services: Services, *, partitioned: bool, upserts: bool, 
     for kind, settings in POLICIES.items():
         document = {"status": "enabled", "settings": {**settings, "intervalSeconds": 86400 * 30}}
         wait(services.policies.put(SYSTEM, PolicyScope(bucket=BUCKET), kind, document))
-    client = Client(
-        sim,
-        services.process,
-        RemoteCatalog(sim, services.process, lambda: [services]),
-        world.port(services.process),
-        services.ids,
-    )
+    client = world.client(services.process, lambda: [services])
     for ident in (BASE, OTHER):
-        wait(services.tables.create(SYSTEM, BUCKET, ident, spec(partitioned)))
+        wait(
+            services.tables.create(
+                SYSTEM, BUCKET, ident, spec(partitioned, **{"format-version": str(version)})
+            )
+        )
         for how in ("append", "ingest", "upsert", "append", "position") if upserts else ("append",) * 4:
-            world.write(ident, how)(world, client)
-        world.tag(ident, "kept")(world, client)
+            acts.write(ident, how)(world, client)
+        acts.tag(ident, "kept")(world, client)
         table = client.catalog.load(ident)
         for number in range(strays):
             path = join(table.metadata.location, "data", f"stray-{number}.parquet")
@@ -531,6 +383,8 @@ KINDS: dict[str, Callable[[World, Services], None]] = {
     "appended": lambda w, s: make(w, s, partitioned=False, upserts=False),
     "upserted": lambda w, s: make(w, s, partitioned=False, upserts=True),
     "partitioned": lambda w, s: make(w, s, partitioned=True, upserts=True),
+    "of version 3": lambda w, s: make(w, s, partitioned=False, upserts=True, version=3),
+    "partitioned, of version 3": lambda w, s: make(w, s, partitioned=True, upserts=True, version=3),
 }
 
 
@@ -563,6 +417,8 @@ def run(seed: int) -> Counter[str]:
         twice=draw.choice((0.0, 0.1)),
         stall=draw.choice((0.0, 0.0, 0.003, 0.01)),
         rush=draw.choice((0.0, 0.02, 0.1)),
+        skew_ms=draw.choice((0, 0, 45_000)),
+        late_ms=draw.choice((0, 0, 120_000)),
     )
     shared = shared_database()
     shared.reset(begin.database)
@@ -597,10 +453,12 @@ class Theme:
 
 
 _WRITES = {"append": 2, "upsert": 3, "position": 2, "copy": 2}
+THOROUGH = 0.1
+"""How many worlds are cleaned up at their end, to see that nothing is left."""
 THEMES = (
     Theme(acts=_WRITES, jobs={JobKind.COMPACTION: 1}, most_clients=3),
     Theme(
-        acts={**_WRITES, "roll back": 3},
+        acts={**_WRITES, "roll back": 3, "upgrade": 1},
         jobs={JobKind.COMPACTION: 3, JobKind.RECORDS: 1, JobKind.MANIFESTS: 2},
         most_jobs=2,
     ),
@@ -620,7 +478,43 @@ THEMES = (
         tables=(BASE, OTHER),
     ),
     Theme(
-        acts={**_WRITES, "ingest": 2, "tag": 1, "roll back": 1, "rename": 1, "drop": 1, "undrop": 1},
+        acts={
+            "branch append": 3,
+            "branch upsert": 3,
+            "fast forward": 4,
+            "drop branch": 1,
+            "upsert": 1,
+            "ingest": 2,
+        },
+        jobs={JobKind.SNAPSHOTS: 3, JobKind.COMPACTION: 2, JobKind.UNREFERENCED: 1, JobKind.MANIFESTS: 1},
+        most_jobs=2,
+        most_clients=3,
+    ),
+    Theme(
+        acts={"together": 5, "mark": 3, "append": 1, "upsert": 1, "evolve": 1, "drop": 1, "undrop": 1},
+        jobs={JobKind.COMPACTION: 2, JobKind.SNAPSHOTS: 1},
+        tables=(BASE, OTHER),
+        most_clients=4,
+    ),
+    Theme(
+        acts={**_WRITES, "evolve": 3, "upgrade": 2, "mark": 1, "branch append": 1},
+        jobs={JobKind.COMPACTION: 2, JobKind.SNAPSHOTS: 3, JobKind.RECORDS: 1},
+        most_jobs=3,
+    ),
+    Theme(
+        acts={
+            **_WRITES,
+            "ingest": 2,
+            "tag": 1,
+            "branch upsert": 1,
+            "fast forward": 1,
+            "evolve": 1,
+            "together": 1,
+            "roll back": 1,
+            "rename": 1,
+            "drop": 1,
+            "undrop": 1,
+        },
         jobs={kind: 1 for kind in JobKind if kind is not JobKind.PURGE},
         tables=(BASE, BASE, OTHER),
         most_jobs=3,
@@ -677,13 +571,15 @@ def play(world: World) -> None:
             world.settle()
             world.days_pass(rng.choice((1.2, 2.5)))
         for client in range(rng.randint(1, theme.most_clients)):
-            acts = [draw_act(world, theme, ingests=client == 0) for _ in range(rng.randint(1, 2))]
-            world.add_client(f"client-{number}-{client}", acts)
+            doing = [draw_act(world, theme, ingests=client == 0) for _ in range(rng.randint(1, 2))]
+            world.add_client(f"client-{number}-{client}", doing)
         kinds = drawn(rng, theme.jobs, rng.randint(1, theme.most_jobs))
-        asks = [world.request(rng.choice(theme.tables), kind) for kind in kinds]
+        asks = [acts.request(rng.choice(theme.tables), kind) for kind in kinds]
         world.add_client(f"client-{number}-asks", asks)
     world.settle()
     world.quiesce()
+    if rng.random() < THOROUGH:
+        world.clean_up()
     world.close()
 
 
@@ -692,21 +588,37 @@ def drawn(rng: random.Random, weights: dict[T, int], number: int) -> list[T]:
     return rng.choices(list(weights), list(weights.values()), k=number)
 
 
-def draw_act(world: World, theme: Theme, *, ingests: bool) -> Callable[[World, Client], None]:
+WRITES = ("append", "upsert", "position", "copy", "ingest")
+ON_ONE_TABLE: dict[str, Callable[[TableIdent], Act]] = {
+    "branch append": lambda ident: acts.write_to_branch(ident, "append"),
+    "branch upsert": lambda ident: acts.write_to_branch(ident, "upsert"),
+    "fast forward": acts.fast_forward,
+    "publish": acts.publish,
+    "drop branch": acts.drop_branch,
+    "roll back": acts.roll_back,
+    "mark": acts.set_mark,
+    "upgrade": acts.upgrade,
+    "evolve": acts.evolve,
+}
+
+
+def draw_act(world: World, theme: Theme, *, ingests: bool) -> Act:
     """Something that a client may do. Only one client at a time carries offsets, as ingest's coordinator does."""
     rng = world.sim.rng
     ident = rng.choice(theme.tables)
     (what,) = drawn(rng, theme.acts, 1)
     if what == "ingest" and not ingests:
         what = "append"
-    if what in ("append", "upsert", "position", "copy", "ingest"):
-        return world.write(ident, what)
-    if what == "roll back":
-        return world.point_main(ident)
+    if what in WRITES:
+        return acts.write(ident, what)
+    if what in ON_ONE_TABLE:
+        return ON_ONE_TABLE[what](ident)
+    if what == "together":
+        return acts.write_together((BASE, OTHER))
     if what == "tag":
-        return world.tag(ident, f"t{rng.randrange(3)}")
+        return acts.tag(ident, f"t{rng.randrange(3)}")
     first, second = rng.sample((BASE, OTHER, NEW), 2)
-    return world.life(what, first, second)
+    return acts.life(what, first, second)
 
 
 def seeds() -> range:
