@@ -32,17 +32,18 @@ from tests.race.writers import COLUMNS, NAMESPACE, Writer, appender, upserter
 KEYS = 200
 """Of each upserter: each is written again every 20 seconds."""
 POLICIES = {
-    # An hour of these is a day of the defaults' intervals.
+    # An hour of these is a day of the defaults' intervals. The ages are longer than any write takes on a busy machine:
+    # PyIceberg gives up when the snapshot that it began on has expired.
     "icebergCompaction": {"minInputFiles": 5, "triggerFileCount": 20, "intervalSeconds": 150},
     "icebergSnapshotManagement": {
         "minSnapshotsToKeep": 1,
-        "maxSnapshotAgeSeconds": 120,
+        "maxSnapshotAgeSeconds": 300,
         "intervalSeconds": 150,
         "cleanExpiredMetadata": True,
     },
     "icebergUnreferencedFileRemoval": {
-        "unreferencedSeconds": 120,
-        "nonCurrentSeconds": 60,
+        "unreferencedSeconds": 300,
+        "nonCurrentSeconds": 300,
         "intervalSeconds": 150,
     },
     "icebergManifests": {"minManifests": 5, "intervalSeconds": 150},
@@ -54,7 +55,7 @@ SETTINGS = {
     "FRAZIL_MAINTENANCE__POLL_SECONDS": "1",
 }
 TABLES = ("appended", "shared", "keyed", "versioned")
-QUIET_SECONDS = 900.0
+QUIET_SECONDS = 1800.0
 """How long maintenance may take to come to its end after the writers have stopped."""
 
 
