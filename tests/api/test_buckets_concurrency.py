@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.api.iceberg_client import Http, in_process
+from tests.api.test_management_buckets import whole
 from tests.databases import database_url
 
 __all__ = ["database_url"]
@@ -42,7 +43,7 @@ def steps(http: Http, name: str, at: str, number: int) -> dict[str, Callable[[],
         "create": lambda: http.post("/api/v1/buckets", json={"name": name}),
         "register": lambda: http.post("/api/v1/buckets", json={"name": name, "location": at}),
         "delete": lambda: http.delete(bucket),
-        "protect": lambda: http.put(bucket, json={"protected": number % 2 == 0}),
+        "protect": lambda: http.put(bucket, json=whole(protected=number % 2 == 0)),
         "tag": lambda: http.put(f"{bucket}/tags", json={"tags": {"n": str(number)}}),
         "show": lambda: http.get(bucket),
         "namespace": lambda: http.post(f"{bucket}/namespaces", json={"namespace": ["n"]}),
@@ -90,7 +91,7 @@ def left(servers: tuple[Http, Http], name: str) -> None:
         assert other.get(base).json()["error"]["type"] == "NoSuchWarehouseException"
         return
     assert http.get(path).json() == other.get(path).json()
-    http.put(path, json={"protected": False})
+    http.put(path, json=whole())
     listed = other.get(base)
     for identifier in listed.json().get("identifiers", []):
         assert http.get(f"{base}/{identifier['name']}").status_code == 200

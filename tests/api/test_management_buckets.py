@@ -97,20 +97,29 @@ def test_buckets_are_listed_by_prefix_in_pages_with_figures_when_asked(http: Htt
     assert http.get(BUCKETS, params={"prefix": "%"}).json()["buckets"] == []
 
 
+def whole(**changes: Any) -> dict[str, Any]:
+    """All that a PUT replaces."""
+    return {"properties": {}, "storage": {}, "credentials": None, "protected": False} | changes
+
+
 def test_settings_are_replaced_by_the_version_that_was_read(http: Http) -> None:
     path, made = fresh(http)
-    changed = http.put(path, json={"properties": {"a": "b"}, "protected": True}, headers={"If-Match": '"1"'})
+    changed = http.put(path, json=whole(properties={"a": "b"}, protected=True), headers={"If-Match": '"1"'})
     assert changed.status_code == 200, changed.text
     assert changed.headers["etag"] == '"2"'
     document = changed.json()
     assert (document["properties"], document["protected"]) == ({"a": "b"}, True)
     assert document["resourceId"] == made["resourceId"]
-    stale = http.put(path, json={}, headers={"If-Match": '"1"'})
+    stale = http.put(path, json=whole(), headers={"If-Match": '"1"'})
     assert "version 2, not 1" in assert_problem(stale, 412, "conflict")
-    same = http.put(path, json={"properties": {"a": "b"}, "protected": True})
+    same = http.put(path, json=whole(properties={"a": "b"}, protected=True))
     assert same.headers["etag"] == '"2"'
-    assert http.put(path, json={}).json()["properties"] == {}
-    assert_problem(http.put(f"{BUCKETS}/nowhere", json={}), 404, "not-found")
+    for member in whole():
+        part = {name: value for name, value in whole().items() if name != member}
+        assert f"body.{member}: Field required" in assert_problem(http.put(path, json=part), 400, "invalid")
+    assert http.get(path).json()["properties"] == {"a": "b"}
+    assert http.put(path, json=whole()).json()["properties"] == {}
+    assert_problem(http.put(f"{BUCKETS}/nowhere", json=whole()), 404, "not-found")
 
 
 def test_tags_are_replaced_and_their_etag_is_made_of_them(http: Http) -> None:
@@ -133,7 +142,7 @@ def test_tags_are_replaced_and_their_etag_is_made_of_them(http: Http) -> None:
 def test_a_protected_bucket_refuses_to_go_until_it_is_unprotected(http: Http) -> None:
     path, _ = fresh(http, protected=True)
     assert "protected" in assert_problem(http.delete(path), 403, "forbidden")
-    assert http.put(path, json={"protected": False}).status_code == 200
+    assert http.put(path, json=whole()).status_code == 200
     assert_problem(http.delete(path, headers={"If-Match": '"1"'}), 412, "conflict")
     assert http.delete(path, headers={"If-Match": '"2"'}).status_code == 204
     assert_problem(http.delete(path), 404, "not-found")

@@ -85,7 +85,11 @@ def bodies(table: str) -> list[tuple[str, str, Any]]:
         ("PUT", "/v1/buckets/default/metrics-configuration", {"enabled": True}),
         ("PUT", "/v1/buckets/default/policies/icebergUnreferencedFileRemoval", UNREFERENCED),
         ("POST", "/v1/buckets", {"name": "fuzzed", "properties": {"a": "b"}, "tags": {"a": "b"}}),
-        ("PUT", "/v1/buckets/default", {"properties": {"a": "b"}, "storage": {}, "protected": False}),
+        (
+            "PUT",
+            "/v1/buckets/default",
+            {"properties": {"a": "b"}, "storage": {}, "credentials": None, "protected": False},
+        ),
         ("POST", "/v1/buckets/default/namespaces", {"namespace": ["f"], "properties": {"a": "b"}}),
         ("PUT", f"{table.partition('/tables/')[0]}/properties", {"properties": {"a": "b"}}),
         ("POST", f"{table}/jobs", {"kind": "icebergCompaction", "dryRun": False}),

@@ -9,6 +9,7 @@ import pytest
 
 from tests.api.iceberg_client import Http, in_process
 from tests.api.test_management import assert_problem
+from tests.api.test_management_buckets import whole
 from tests.s3 import READER_KEY, READER_SECRET, S3Server, s3
 
 __all__ = ["s3"]
@@ -103,7 +104,7 @@ def test_other_storage_settings_are_tried_out_and_must_lead_to_the_same_tables(
     at = f"s3://{s3.bucket()}/w"
     assert register(server, "changing", at, storage=s3.storage, credentials="lake").status_code == 201
     path = f"{BUCKETS}/changing"
-    settings = {"storage": {**s3.storage, "s3.request-timeout": "60"}, "credentials": "lake"}
+    settings = whole(storage={**s3.storage, "s3.request-timeout": "60"}, credentials="lake")
     assert server.put(path, json=settings).status_code == 200
     assert "write failed" in assert_problem(
         server.put(path, json={**settings, "credentials": "reader"}), 400, "invalid"
@@ -114,7 +115,7 @@ def test_other_storage_settings_are_tried_out_and_must_lead_to_the_same_tables(
         "/iceberg/v1/changing/namespaces/n/tables", json={"name": "t", "schema": SCHEMA}
     ).json()
     bucket, _, key = made["metadata-location"].removeprefix("s3://").partition("/")
-    assert server.put(path, json={"storage": s3.storage, "credentials": "lake"}).status_code == 200
+    assert server.put(path, json=whole(storage=s3.storage, credentials="lake")).status_code == 200
     s3.client().delete_object(Bucket=bucket, Key=key)
     lost = assert_problem(server.put(path, json=settings), 400, "invalid")
     assert made["metadata-location"] in lost

@@ -346,6 +346,33 @@ def test_0009_adds_dropped_tables_and_keeps_the_rows_of_0008_up_and_down(engine:
     run(engine, command.upgrade, "0009_dropped_tables")
 
 
+def test_0010_adds_held_files_and_going_back_deletes_none_that_was_held(engine: Engine) -> None:
+    run(engine, command.upgrade, "0009_dropped_tables")
+    before_layout = [row[1] for row in layout(engine)]
+    marks = ("held", "deleting", "waiting")
+    with engine.begin() as connection:
+        for path in marks:
+            connection.exec_driver_sql(f"INSERT INTO unreferenced_objects VALUES ('uuid', '{path}', 7)")
+    before = rows(engine, "unreferenced_objects")
+    run(engine, command.upgrade, "0010_held_files")
+    assert rows(engine, "unreferenced_objects")["unreferenced_objects"] == [
+        ("uuid", path, 7, None, 0) for path in marks
+    ]
+    run(engine, command.downgrade, "0009_dropped_tables")
+    assert rows(engine, "unreferenced_objects") == before
+    run(engine, command.upgrade, "0010_held_files")
+    with engine.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO held_files VALUES ('uuid', 'held', NULL, 1, 'me', 1)")
+        connection.exec_driver_sql("INSERT INTO held_files VALUES ('other', 'waiting', NULL, 1, 'me', 1)")
+    run(engine, command.downgrade, "0009_dropped_tables")
+    # Its age begins anew: before it may go it must be found unreferenced again.
+    assert rows(engine, "unreferenced_objects")["unreferenced_objects"] == [
+        ("uuid", "deleting", 7),
+        ("uuid", "waiting", 7),
+    ]
+    assert [row[1] for row in layout(engine)] == before_layout
+
+
 def test_0011_leaves_what_runs_to_nobody_and_goes_down_again(engine: Engine) -> None:
     run(engine, command.upgrade, "0010_held_files")
     before_layout = [row[1] for row in layout(engine)]

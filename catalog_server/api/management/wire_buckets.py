@@ -52,7 +52,18 @@ class Buckets(Wire):
 
 
 class BucketSettings(Wire):
-    """What can be changed of a bucket; a PUT replaces all of it."""
+    """What can be changed of a bucket. A PUT replaces all of it, so it gives all: what is left out were lost unseen."""
+
+    properties: dict[str, str]
+    storage: dict[str, str] = Field(
+        description="Properties of its object store, such as s3.endpoint; nothing secret."
+    )
+    credentials: str | None = Field(description="NAME of the setting storage.credentials.NAME.")
+    protected: bool = Field(description="Whether the bucket refuses to be deleted.")
+
+
+class NewBucket(BucketSettings):
+    """A bucket to be made."""
 
     properties: dict[str, str] = Field(default_factory=dict)
     storage: dict[str, str] = Field(
@@ -61,11 +72,6 @@ class BucketSettings(Wire):
     )
     credentials: str | None = Field(None, description="NAME of the setting storage.credentials.NAME.")
     protected: bool = Field(False, description="Whether the bucket refuses to be deleted.")
-
-
-class NewBucket(BucketSettings):
-    """A bucket to be made."""
-
     name: str = Field(description="3 to 63 lower-case letters, digits and dashes.")
     location: str | None = Field(
         None,

@@ -103,7 +103,11 @@ class World:
 
     def protect_bucket(self, arn: str) -> None:
         """Let the bucket refuse to be deleted."""
-        answer = self.management("PUT", f"/buckets/{arn.removeprefix(HOME)}", {"protected": True})
+        answer = self.management(
+            "PUT",
+            f"/buckets/{arn.removeprefix(HOME)}",
+            {"properties": {}, "storage": {}, "credentials": None, "protected": True},
+        )
         assert answer.status_code == 200, answer.text
 
     def code(self, operation: str, **parameters: Any) -> str:
