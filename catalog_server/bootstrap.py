@@ -24,6 +24,7 @@ from catalog_server.services.documents import DocumentCache, FileBounds
 from catalog_server.services.drops import DropService
 from catalog_server.services.figures import FigureService
 from catalog_server.services.idempotency import IdempotencyService
+from catalog_server.services.ingest_topics import IngestTopicService
 from catalog_server.services.job_context import DatabaseJobContext, DatabaseUnreferencedLog
 from catalog_server.services.job_figures import JobFigures
 from catalog_server.services.jobs import JobLimits, JobService
@@ -103,6 +104,7 @@ class Platform:
     policies: PolicyService
     jobs: JobService
     noncurrent: NoncurrentService
+    ingest_topics: IngestTopicService
     job_figures: JobFigures
     backlogs: BacklogService
     idempotency: IdempotencyService
@@ -296,6 +298,7 @@ def build(
         policies=policies,
         jobs=JobService(database, (clock, ids), policies, _job_limits(settings)),
         noncurrent=NoncurrentService(database, clock, policies),
+        ingest_topics=IngestTopicService(database, clock),
         job_figures=JobFigures(database, clock),
         backlogs=BacklogService(database, documents, policies, clock),
         idempotency=IdempotencyService(database, clock, lifetime_ms=limits.idempotency_minutes * _MINUTE_MS),

@@ -18,6 +18,7 @@ from ingest_plugin.keys import ConfigError
 from ingest_plugin.lane import Lane
 from ingest_plugin.membership import Membership
 from ingest_plugin.offsets import Source
+from ingest_plugin.registered import RegisteredTopics, Registrations
 from ingest_plugin.settings import CatalogSettings, IngestSettings
 from ingest_plugin.topic_settings import REGISTERED, TopicSettings, Transform, ValueFormat
 from ingest_plugin.transform.chain import Chain, chain_of
@@ -57,6 +58,7 @@ def build(
         ids=ids,
         should_stop=should_stop,
         exit_at_end=exit_at_end,
+        registered=registered_of(settings),
     )
 
 
@@ -70,6 +72,7 @@ def assemble(  # noqa: PLR0913 - a composition root takes every part
     ids: Ids,
     should_stop: Callable[[], bool],
     exit_at_end: bool = False,
+    registered: RegisteredTopics | None = None,
 ) -> Worker:
     """A worker over the given parts."""
     registry = None if settings.registry is None else SchemaRegistry(settings.registry, clock)
@@ -104,7 +107,7 @@ def assemble(  # noqa: PLR0913 - a composition root takes every part
 
     return Worker(
         members=Membership(
-            source=Discovery(settings, broker) if settings.patterns else None,
+            source=Discovery(settings, broker, registered) if settings.patterns or registered else None,
             make=task,
             broker=broker,
             lanes={topic.topic: Lane(task=task(topic), due=0.0) for topic in settings.topics},
@@ -129,6 +132,11 @@ def broker_of(settings: IngestSettings) -> Broker:
     except ImportError:
         raise ConfigError("the Kafka client is missing: pip install 'frazil[ingest]'") from None
     return ConfluentBroker(settings.kafka)
+
+
+def registered_of(settings: IngestSettings) -> RegisteredTopics | None:
+    """Where topics are registered, unless the settings say not to ask."""
+    return None if settings.discovery.registered is False else Registrations(settings.catalog)
 
 
 def catalog_of(settings: CatalogSettings) -> RestCatalog:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import cast
 
 from ingest_plugin import offsets, tables
-from ingest_plugin.assembly import broker_of, catalog_of
+from ingest_plugin.assembly import broker_of, catalog_of, registered_of
 from ingest_plugin.discovery import Discovery
 from ingest_plugin.kafka import Broker, TopicPartition
 from ingest_plugin.keys import ConfigError
@@ -50,7 +50,9 @@ def run(settings: IngestSettings) -> list[Finding]:
         kafka = _attempt("kafka", lambda: f"cluster {broker.cluster_id()}")
         findings.append(kafka)
         # A broker that is away keeps every question waiting for seconds: it is asked once.
-        topics, others = _roster(settings, broker) if kafka.ok else (settings.topics, [])
+        registered = registered_of(settings) if findings[0].ok else None
+        source = Discovery(settings, broker, registered)
+        topics, others = _roster(source) if kafka.ok else (settings.topics, [])
         findings += others
         for topic in topics:
             findings.append(_topic(topic, broker) if kafka.ok else _not_asked(topic))
@@ -80,15 +82,15 @@ def _registry(settings: IngestSettings) -> str:
     return ""
 
 
-def _roster(settings: IngestSettings, broker: Broker) -> tuple[Collection[TopicSettings], list[Finding]]:
+def _roster(source: Discovery) -> tuple[Collection[TopicSettings], list[Finding]]:
     """The topics that would be read, and what there is to say of those that would not, and of the patterns."""
     try:
-        found = Discovery(settings, broker).now(())
+        found = source.now(())
     except TableFormatError as error:
-        return settings.topics, [Finding(what="topics", ok=False, detail=str(error))]
+        return source.settings.topics, [Finding(what="topics", ok=False, detail=str(error))]
     findings = []
-    for pattern in settings.patterns:
-        count = sum(pattern.matches(name) for name in found.topics if found.topics[name].discovered)
+    for pattern in source.settings.patterns:
+        count = sum(topic.discovered and pattern.matches(name) for name, topic in found.topics.items())
         findings.append(Finding(what=f"pattern {pattern.name}", ok=True, detail=f"{count} topics"))
     findings += [
         Finding(what=f"topic {name}", ok=False, detail=reason) for name, reason in found.refused.items()

@@ -15,7 +15,7 @@ from typing import Annotated
 import orjson
 import typer
 
-from ingest_plugin import check, operations, status
+from ingest_plugin import check, operations, status, topic_commands
 from ingest_plugin.arguments import Config, Json, fail, settings_of
 from ingest_plugin.assembly import build
 from ingest_plugin.keys import ConfigError
@@ -74,6 +74,7 @@ def validate(config: Config, json: Json = False) -> None:
 
 
 operations.attach(app)
+app.add_typer(topic_commands.app)
 
 
 @contextmanager

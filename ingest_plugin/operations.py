@@ -10,7 +10,7 @@ from rich.table import Table
 
 from ingest_plugin import operate
 from ingest_plugin.arguments import Config, Json, fail, settings_of
-from ingest_plugin.assembly import broker_of, catalog_of, decoder_of
+from ingest_plugin.assembly import broker_of, catalog_of, decoder_of, registered_of
 from ingest_plugin.decode.registry import SchemaRegistry
 from ingest_plugin.discovery import Discovery
 from ingest_plugin.keys import ConfigError
@@ -37,7 +37,7 @@ def status(config: Config, json: Json = False) -> None:
     except (ConfigError, TableFormatError) as error:
         fail(str(error), 1)
     try:
-        wanted = Discovery(settings, broker).now(())
+        wanted = Discovery(settings, broker, registered_of(settings)).now(())
         found = [operate.status(topic, catalog, broker) for topic in wanted.topics.values()]
         found += [operate.refused(topic, reason) for topic, reason in wanted.refused.items()]
     except TableFormatError as error:
@@ -176,7 +176,7 @@ def _target(text: str) -> Literal["earliest", "latest"] | dict[int, int]:
 
 def _topic(settings: IngestSettings, name: str) -> TopicSettings:
     found = next((topic for topic in settings.topics if topic.topic == name), None)
-    if found is None and settings.patterns:
+    if found is None:
         found = _discovered(settings, name)
     if found is None:
         fail(f"the configuration has no topic '{name}'", 2)
@@ -187,7 +187,7 @@ def _discovered(settings: IngestSettings, name: str) -> TopicSettings | None:
     try:
         broker = broker_of(settings)
         try:
-            wanted = Discovery(settings, broker).now(())
+            wanted = Discovery(settings, broker, registered_of(settings)).now(())
         finally:
             broker.close()
     except (ConfigError, TableFormatError) as error:

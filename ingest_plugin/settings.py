@@ -83,6 +83,8 @@ class DiscoverySettings(Section):
     """How topics are found that the file does not list, and how often is looked."""
 
     interval_seconds: float = Field(default=30, ge=0.1, le=3600)
+    registered: bool | None = None
+    """Whether topics registered at the catalog are read; None: where the catalog has registrations."""
 
 
 class IngestSettings(Section):
@@ -102,8 +104,12 @@ def load(
     environ: Mapping[str, str] = os.environ,
     document: Mapping[str, Any] | None = None,
     catalog_default: str = "",
+    *,
+    may_be_empty: bool = False,
 ) -> IngestSettings:
     """Read and check the configuration; `document` stands in for a file, `catalog_default` for a missing catalog.uri.
+
+    `may_be_empty`: it need not name any topic.
 
     Raises:
         ConfigError: one line on what is wrong, where, and what to write.
@@ -115,8 +121,12 @@ def load(
             raise ConfigError(f"'{where}' must be a section: write [{where}]")
     merged = _overlaid(_with_dotted_keys(given), environ)
     topics, patterns = merged.get("topics", {}), merged.get("patterns", {})
-    if not topics and not patterns:
-        raise ConfigError("no topic is configured: write a section [topics.NAME] or [patterns.NAME]")
+    discovery = model(DiscoverySettings, "discovery", merged.get("discovery", {}))
+    if not (topics or patterns or discovery.registered or may_be_empty):
+        raise ConfigError(
+            "no topic is configured: write a section [topics.NAME] or [patterns.NAME], or registered = true in"
+            " [discovery] to read those that are registered at the catalog"
+        )
     defaults = topic_keys("defaults", merged.get("defaults", {}))
     registry = merged.get("registry")
     settings = IngestSettings(
@@ -128,7 +138,7 @@ def load(
         kafka=_kafka(merged.get("kafka", {})),
         registry=model(RegistrySettings, "registry", registry) if registry else None,
         status=model(StatusSettings, "status", merged.get("status", {})),
-        discovery=model(DiscoverySettings, "discovery", merged.get("discovery", {})),
+        discovery=discovery,
         topics=tuple(topic_of(f"topics.{name}", name, keys, defaults) for name, keys in topics.items()),
         patterns=tuple(pattern_of(name, keys, defaults) for name, keys in patterns.items()),
     )

@@ -27,6 +27,8 @@ JOINED = "topic_found"
 LEFT = "topic_left"
 REFUSED = "topic_refused"
 TOLD_OTHERWISE = "topic_settings_changed"
+NOT_REGISTERED = "registered_topics_are_off"
+FILE_COUNTS = "registration_not_followed_for_the_file_lists_the_topic"
 NOT_LOOKED = "topics_not_looked_for"
 FINISHED = "finished"
 

@@ -53,7 +53,9 @@ def topic_of(
     keys = {**defaults, **topic_keys(section, given)}
     namespace = namespace_of(section, keys.pop("namespace", None))
     replacement = keys.pop("table.dot.replacement", None)
-    default_name = name if replacement is None else name.replace(".", str(replacement))
+    if not isinstance(replacement, str | None):
+        raise ConfigError(f"[{section}]: 'table.dot.replacement' is text that stands for a dot")
+    default_name = name if replacement is None else name.replace(".", replacement)
     return model(
         TopicSettings,
         section,
@@ -98,7 +100,7 @@ def collisions(topics: Iterable[TopicSettings]) -> dict[str, str]:
     refused: dict[str, str] = {}
     writers: dict[TableIdent, TopicSettings] = {}
     for topic in topics:
-        idents = [topic.ident] if topic.tolerance is Tolerance.NONE else [topic.ident, topic.dead_letters]
+        idents = tables_of(topic)
         before = {ident: writers[_folded(ident)] for ident in idents if _folded(ident) in writers}
         clash = next(((ident, other) for ident, other in before.items() if not _share(other, topic)), None)
         if clash is None:
@@ -109,6 +111,11 @@ def collisions(topics: Iterable[TopicSettings]) -> dict[str, str]:
             ": give one of them another 'table', or all of them table.shared = true"
         )
     return refused
+
+
+def tables_of(topic: TopicSettings) -> list[TableIdent]:
+    """The tables that a topic writes."""
+    return [topic.ident] if topic.tolerance is Tolerance.NONE else [topic.ident, topic.dead_letters]
 
 
 def _folded(ident: TableIdent) -> TableIdent:

@@ -218,7 +218,8 @@ class TopicSettings(Section):
     @field_validator("partition_by", mode="before")
     @classmethod
     def _parse_partition(cls, value: Any) -> tuple[PartitionTerm, ...]:
-        if not isinstance(value, str | list | tuple):
+        parts = [value] if isinstance(value, str) else value
+        if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
             raise ConfigError(f"partition.by must be text or a list of texts, got {value!r}")
         return parse(value)
 

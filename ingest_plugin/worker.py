@@ -111,7 +111,8 @@ class Worker:
                 self._members.refresh()
         except TableFormatError as error:
             log.warning(status.NOT_LOOKED, reason=str(error))
-            seconds = min(seconds, _SOON)
+            if isinstance(error, Unavailable):
+                seconds = min(seconds, _SOON)
         for lane in self._lanes.values():
             if lane.gone and lane.stopped is None:
                 self._stop(lane, GONE)

@@ -88,7 +88,7 @@ class RestCatalog:
         self._warehouse = warehouse
         self._session = session if session is not None else requests.Session()
         self._timeouts = timeouts
-        self._auth = _Bearer(token) if token else None
+        self._auth = Bearer(token) if token else None
         self._config: CatalogConfig | None = None
 
     def config(self) -> CatalogConfig:
@@ -238,13 +238,14 @@ def _change_body(change: TableChange) -> JsonObject:
     }
 
 
-class _Bearer(requests.auth.AuthBase):
-    """A token; as an auth object so that a .netrc entry for the host does not replace it."""
+class Bearer(requests.auth.AuthBase):
+    """A bearer token; as an auth object so that a .netrc entry for the host does not replace it."""
 
     def __init__(self, token: str) -> None:
         self._token = token
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """The request with the token."""
         request.headers["Authorization"] = f"Bearer {self._token}"
         return request
 

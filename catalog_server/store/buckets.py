@@ -8,7 +8,17 @@ from sqlalchemy import Connection, Row, and_, delete, exists, func, insert, or_,
 
 from catalog_server.store import dropped, resources
 from catalog_server.store.keys import namespace_of
-from catalog_server.store.schema import buckets, idempotency, jobs, namespaces, policies, tables, views
+from catalog_server.store.schema import (
+    buckets,
+    idempotency,
+    ingest_topic_changes,
+    ingest_topics,
+    jobs,
+    namespaces,
+    policies,
+    tables,
+    views,
+)
 from table_format.errors import AlreadyExists, BucketNotEmpty, NoSuchWarehouse
 from table_format.ident import TableIdent
 
@@ -226,7 +236,7 @@ def _open_job(connection: Connection, bucket_id: int, purge: str) -> str | None:
 
 
 def remove(connection: Connection, row: BucketRow, purge: str) -> None:
-    """Delete an empty bucket with what hangs on it: policies, tags, its jobs and answers to requests of old.
+    """Delete an empty bucket with what hangs on it: policies, tags, topics, its jobs and answers to requests of old.
 
     Raises:
         BucketNotEmpty: something is in it.
@@ -235,6 +245,8 @@ def remove(connection: Connection, row: BucketRow, purge: str) -> None:
     if inside is not None:
         raise BucketNotEmpty(f"Table bucket {row.name} is not empty: {inside}")
     connection.execute(delete(policies).where(policies.c.scope == "bucket", policies.c.scope_id == row.id))
+    connection.execute(delete(ingest_topics).where(ingest_topics.c.bucket_id == row.id))
+    connection.execute(delete(ingest_topic_changes).where(ingest_topic_changes.c.bucket_id == row.id))
     connection.execute(delete(jobs).where(jobs.c.bucket_id == row.id))
     connection.execute(delete(idempotency).where(idempotency.c.bucket_id == row.id))
     resources.forget(connection, row.resource_id)

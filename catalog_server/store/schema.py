@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect
 
-REVISION = "0011_lease_tokens"
+REVISION = "0012_ingest_topics"
 
 METADATA = MetaData(
     naming_convention={
@@ -259,6 +259,32 @@ policy_changes = Table(
     Column("principal", TEXT, nullable=False),
     Column("at_ms", BigInteger, nullable=False),
     Index("ix_policy_changes_scope_scope_id", "scope", "scope_id"),
+    sqlite_autoincrement=True,
+)
+
+ingest_topics = Table(
+    "ingest_topics",
+    METADATA,
+    Column("bucket_id", ForeignKey("buckets.id"), primary_key=True),
+    Column("topic", TEXT, primary_key=True),
+    Column("document", JsonText, nullable=False),
+    Column("home", TEXT, nullable=False, index=True),  # the tables it writes, to find others that do
+    Column("letters", TEXT, nullable=True, index=True),
+    Column("version", BigInteger, nullable=False),
+    Column("updated_at_ms", BigInteger, nullable=False),
+)
+
+ingest_topic_changes = Table(
+    "ingest_topic_changes",
+    METADATA,
+    _id(),
+    Column("bucket_id", ForeignKey("buckets.id"), nullable=False),
+    Column("topic", TEXT, nullable=False),
+    Column("before", JsonText, nullable=True),
+    Column("after", JsonText, nullable=True),
+    Column("principal", TEXT, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Index("ix_ingest_topic_changes_bucket_id_topic", "bucket_id", "topic"),
     sqlite_autoincrement=True,
 )
 

@@ -7,6 +7,7 @@ import orjson
 
 from ingest_plugin.assembly import assemble
 from ingest_plugin.kafka import TopicPartition
+from ingest_plugin.registered import RegisteredTopics
 from ingest_plugin.settings import IngestSettings, load
 from ingest_plugin.worker import Worker
 from table_format.catalog import LoadedTable
@@ -58,6 +59,7 @@ class Lab:
             **keys,
         }
         self.document: dict[str, Any] = {"topics": {topic: self.keys}}
+        self.registered: RegisteredTopics | None = None
 
     @property
     def ident(self) -> TableIdent:
@@ -87,6 +89,7 @@ class Lab:
             ids=self.ids,
             should_stop=should_stop,
             exit_at_end=exit_at_end,
+            registered=self.registered,
         )
 
     def run(self, **options: Any) -> Worker:

@@ -5,7 +5,8 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import fastavro
@@ -18,6 +19,7 @@ from ingest_plugin.assembly import assemble, broker_of
 from ingest_plugin.confluent import ConfluentBroker
 from ingest_plugin.kafka import Broker
 from ingest_plugin.kafka import TopicPartition as Place
+from ingest_plugin.registered import RegisteredTopics
 from ingest_plugin.settings import KafkaSettings, load
 from ingest_plugin.tables import find
 from ingest_plugin.worker import Worker
@@ -109,6 +111,7 @@ class Site:
         }
         self.registry: FakeRegistry | None = None
         self.patterns: dict[str, Any] = {}
+        self.registered: RegisteredTopics | None = None
         self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
 
     def worker(self, *, exit_at_end: bool = True, should_stop: Callable[[], bool] = lambda: False) -> Worker:
@@ -117,7 +120,12 @@ class Site:
             "kafka": self.kafka,
             "discovery": {"interval_seconds": 0.5},
         }
-        document |= {"patterns": self.patterns} if self.patterns else {"topics": {self.topic: self.keys}}
+        if self.registered is not None:
+            document["discovery"]["registered"] = True
+        elif self.patterns:
+            document["patterns"] = self.patterns
+        else:
+            document["topics"] = {self.topic: self.keys}
         if self.registry is not None:
             document["registry"] = {"url": self.registry.url}
         settings = load(None, {}, document=document)
@@ -130,6 +138,7 @@ class Site:
             ids=self.ids,
             should_stop=should_stop,
             exit_at_end=exit_at_end,
+            registered=self.registered,
         )
 
     def run(self) -> Worker:
@@ -339,6 +348,56 @@ def test_topics_of_a_pattern_are_read_as_they_come_and_go(site: Site, mode: str)
         thread.join(60)
     assert "does not exist any more" in worker.stopped[late]
     assert (site.numbers(), site.numbers(late)) == (Counter(range(630)), Counter(range(100)))
+
+
+class Told:
+    """Registrations that the test changes while workers run."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, dict[str, Any]] = {}
+
+    def of(self, group: str) -> Mapping[str, Mapping[str, Any]]:
+        return dict(self.topics)
+
+
+@pytest.mark.parametrize("mode", ["group", "cooperative"])
+def test_two_workers_follow_registrations_and_each_record_is_there_once(site: Site, mode: str) -> None:
+    """Added, changed, removed and added again, while records flow and each worker notices in its own time."""
+    site.kafka |= MODES[mode]
+    site.registered = told = Told()
+    other = f"{site.topic}-other"
+    create(site.bootstrap, other, 2)
+    stop = threading.Event()
+    workers = [site.worker(exit_at_end=False, should_stop=stop.is_set) for _ in range(2)]
+    threads = [threading.Thread(target=worker.run) for worker in workers]
+    for thread in threads:
+        thread.start()
+    produced = 0
+
+    def has(count: int) -> bool:
+        return site.numbers() == Counter(range(count))
+
+    def produce(topic: str, count: int) -> None:
+        for number in range(produced, produced + count):
+            site.producer.produce(topic, orjson.dumps({"n": number}), partition=number % 2)
+        assert site.producer.flush(20) == 0
+
+    try:
+        for round_ in range(6):
+            both = {site.topic: site.keys, other: {**site.keys, "commit.interval.ms": 200 + round_}}
+            told.topics = both if round_ % 2 == 0 else {site.topic: site.keys}
+            produce(site.topic, 200)
+            produce(other, 200)
+            produced += 200
+            until(partial(has, produced))
+        told.topics = both
+        until(lambda: site.numbers(other) == Counter(range(produced)))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+    assert [worker.stopped for worker in workers] == [{}, {}]
+    assert (site.numbers(), site.numbers(other)) == (Counter(range(1200)), Counter(range(1200)))
 
 
 def until(done: Callable[[], bool], seconds: float = 90) -> None:

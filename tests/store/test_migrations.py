@@ -394,6 +394,25 @@ def test_0011_leaves_what_runs_to_nobody_and_goes_down_again(engine: Engine) -> 
     assert [row[1] for row in layout(engine)] == before_layout
 
 
+def test_0012_adds_registered_topics_and_keeps_the_rows_before_up_and_down(engine: Engine) -> None:
+    run(engine, command.upgrade, "0011_lease_tokens")
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO buckets (name, location, properties, created_at_ms) VALUES ('b', 'file:///b', '{}', 1)"
+        )
+    run(engine, command.upgrade, "0012_ingest_topics")
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO ingest_topics (bucket_id, topic, document, home, version, updated_at_ms)"
+            " SELECT id, 't', '{}', 'x', 1, 1 FROM buckets"
+        )
+    run(engine, command.downgrade, "0011_lease_tokens")
+    run(engine, command.upgrade, "0012_ingest_topics")
+    with engine.begin() as connection:
+        assert connection.exec_driver_sql("SELECT name FROM buckets").scalars().all() == ["b"]
+        assert connection.exec_driver_sql("SELECT count(*) FROM ingest_topics").scalar_one() == 0
+
+
 async def test_a_database_newer_than_the_program_is_refused(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "frazil.db")
     await database.start()

@@ -12,6 +12,7 @@ from catalog_server.api.bodies import declared_length
 from catalog_server.api.management import (
     buckets,
     dropped,
+    ingest_topics,
     jobs,
     namespaces,
     noncurrent,
@@ -45,7 +46,7 @@ def describe_api() -> FastAPI:
     app = _Api(
         title="Frazil management API",
         version="1",
-        description="Table buckets, maintenance policies and maintenance jobs. Errors are RFC 9457 problems.",
+        description="Table buckets, maintenance policies and jobs, topics for ingest. Errors are RFC 9457 problems.",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -62,6 +63,7 @@ def describe_api() -> FastAPI:
         policies.router,
         jobs.router,
         noncurrent.router,
+        ingest_topics.router,
     ):
         app.include_router(router)
     install(app)

@@ -1,6 +1,6 @@
 """Topics that come, go and change while a worker runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -9,9 +9,11 @@ from structlog.testing import capture_logs
 
 from ingest_plugin import offsets
 from ingest_plugin.worker import Worker
-from table_format.errors import Unavailable
+from table_format.errors import Forbidden, TableFormatError, Unavailable, Unsupported
 from table_format.ident import TableIdent
 from tests.factories.ingest_lab import Lab
+from tests.fakes.broker import FakeBroker
+from tests.fakes.catalog import fault, unknown
 
 INTERVAL = 30
 
@@ -48,6 +50,30 @@ class Shop(Lab):
         self.playing.run()
         assert not left, "the worker ended early"
         return self.playing
+
+
+class Told:
+    """Registrations as the test says; or the error that asking meets."""
+
+    def __init__(self, **topics: dict[str, Any]) -> None:
+        self.topics = topics
+        self.error: TableFormatError | None = None
+
+    def of(self, group: str) -> Mapping[str, Mapping[str, Any]]:
+        assert group == "frazil"
+        if self.error is not None:
+            raise self.error
+        return self.topics
+
+
+class Registry(Shop):
+    """A lab whose topics are registered."""
+
+    def __init__(self, **keys: Any) -> None:
+        super().__init__(**keys)
+        self.document = {"discovery": {"registered": True}}
+        self.told = Told(**{"shop.a": self.keys})
+        self.registered = self.told
 
 
 def nothing() -> None:
@@ -192,3 +218,178 @@ def test_two_topics_share_a_table_and_each_goes_on_where_it_was() -> None:
     stopped = lab.run().stopped
     assert set(stopped) == {"shop.a"}
     assert "filled from another topic" in stopped["shop.a"]
+
+
+def test_registered_topics_come_and_go_without_a_restart() -> None:
+    lab = Registry()
+    lab.cluster.create("b")
+    lab.produce("shop.a", 1)
+    lab.produce("b", 2)
+
+    def add() -> None:
+        lab.told.topics = {**lab.told.topics, "b": lab.keys}
+
+    def remove() -> None:
+        lab.told.topics = {"b": lab.keys}
+
+    def more() -> None:
+        lab.produce("shop.a", 3)
+        lab.produce("b", 4)
+
+    with capture_logs() as logs:
+        worker = lab.play(nothing, add, remove, more)
+    assert (lab.numbers("shop.a"), lab.numbers("b")) == ([1], [2, 4])
+    assert set(worker.document()) == {"b"}
+    assert [line["topic"] for line in logs if line["event"] == "topic_left"] == ["shop.a"]
+    # Registered again it goes on where its table is.
+    lab.told.topics = {"shop.a": lab.keys}
+    lab.play(nothing)
+    assert lab.numbers("shop.a") == [1, 3]
+
+
+def test_a_removed_topic_commits_what_was_read_of_it() -> None:
+    lab = Registry(**{"commit.interval.ms": 900_000})
+    lab.produce("shop.a", 1, 2)
+    lab.play(nothing, lab.told.topics.clear, lambda: lab.produce("shop.a", 3))
+    assert lab.numbers("shop.a") == [1, 2]
+
+
+@pytest.mark.parametrize("applied", [True, False])
+def test_a_removed_topic_stays_until_its_commit_is_settled(*, applied: bool) -> None:
+    """An answer that says nothing, and then a catalog that is away: each row is there once, and nothing is lost."""
+    lab = Registry(**{"commit.interval.ms": 900_000})
+    lab.produce("shop.a", 1, 2)
+
+    def remove() -> None:
+        lab.told.topics = {}
+        lab.catalog.faults.extend([unknown(applied=applied)])
+        lab.catalog.load_faults.extend([None, *[Unavailable("away")] * 10])
+
+    worker = lab.play(nothing, remove, nothing, nothing)
+    assert lab.numbers("shop.a") == [1, 2]
+    assert worker.document() == {}
+    lab.told.topics = {"shop.a": lab.keys}
+    lab.produce("shop.a", 3)
+    lab.play(nothing)
+    assert lab.numbers("shop.a") == [1, 2, 3]
+
+
+def test_a_topic_that_is_told_otherwise_commits_first_and_goes_on_as_told() -> None:
+    lab = Registry(**{"commit.interval.ms": 900_000})
+    lab.produce("shop.a", 1, 2)
+
+    def change() -> None:
+        lab.told.topics = {"shop.a": {**lab.keys, "commit.interval.ms": 500, "metadata.columns": False}}
+
+    worker = lab.play(nothing, change, lambda: lab.produce("shop.a", 3))
+    assert sorted(lab.numbers("shop.a")) == [1, 2, 3]
+    rows = {row["a"]: row["_kafka_metadata"] for row in lab.rows(TableIdent.of("demo", "shop.a"))}
+    assert rows[1] is not None
+    assert rows[3] is None
+    assert worker.stopped == {}
+
+
+def test_another_table_for_a_topic_is_filled_from_its_beginning() -> None:
+    lab = Registry()
+    lab.produce("shop.a", 1)
+
+    def change() -> None:
+        lab.told.topics = {"shop.a": {**lab.keys, "table": "other"}}
+
+    lab.play(nothing, change, lambda: lab.produce("shop.a", 2))
+    assert (lab.numbers("shop.a"), lab.numbers("other")) == ([1], [1, 2])
+
+
+def test_a_stopped_topic_is_tried_again_when_it_is_told_otherwise() -> None:
+    lab = Registry(**{"errors.tolerance": "none"})
+    lab.cluster.produce("shop.a", b"{")
+    stopped: list[str] = []
+
+    def change() -> None:
+        stopped.extend(lab.playing.stopped.values())
+        lab.told.topics = {"shop.a": {**lab.keys, "errors.tolerance": "all"}}
+        lab.produce("shop.a", 1)
+
+    worker = lab.play(nothing, change)
+    assert "errors.tolerance = none" in stopped[0]
+    assert (lab.numbers("shop.a"), worker.stopped) == ([1], {})
+
+
+@pytest.mark.parametrize("error", [Unavailable("away"), Forbidden("no"), Unsupported("gone")])
+def test_a_catalog_that_does_not_tell_takes_no_topic_from_a_worker(error: TableFormatError) -> None:
+    lab = Registry()
+    lab.produce("shop.a", 1)
+
+    def away() -> None:
+        lab.told.error = error
+        lab.produce("shop.a", 2)
+
+    worker = lab.play(nothing, away, nothing)
+    assert (lab.numbers("shop.a"), worker.stopped) == ([1, 2], {})
+
+
+@pytest.mark.parametrize("error", [Forbidden("no"), Unsupported("other catalog")])
+def test_a_catalog_without_registrations_is_told_once_and_the_file_is_read(error: TableFormatError) -> None:
+    lab = Shop()
+    lab.registered = told = Told()
+    told.error = error
+    lab.produce("shop.a", 1)
+    with capture_logs() as logs:
+        lab.play(nothing, nothing)
+    assert lab.numbers("shop.a") == [1]
+    off = [line for line in logs if line["event"] == "registered_topics_are_off"]
+    assert [line["reason"] for line in off] == [error.message]
+
+
+def test_a_registration_that_cannot_be_followed_is_told_and_others_are() -> None:
+    lab = Registry()
+    lab.produce("shop.a", 1)
+    lab.told.topics |= {
+        "newer": {**lab.keys, "some.key.of.tomorrow": 1},
+        "registry": {**lab.keys, "convert.value.type": "by_schema_id"},
+    }
+    stopped = lab.play(nothing).stopped
+    assert lab.numbers("shop.a") == [1]
+    assert "unknown key 'some.key.of.tomorrow'" in stopped["newer"]
+    assert "needs a section [registry]" in stopped["registry"]
+
+
+def test_the_file_counts_before_a_registration_and_that_before_a_pattern() -> None:
+    lab = Registry()
+    lab.document = {"topics": {"shop.a": {**lab.keys, "table": "file"}}}
+    lab.document["patterns"] = {"all": {"glob": "*", **lab.keys, "table": "found_{topic}"}}
+    lab.told.topics = {name: {**lab.keys, "table": f"registered_{name}"} for name in ("shop.a", "b")}
+    for topic in ("b", "c"):
+        lab.cluster.create(topic)
+    for topic in ("shop.a", "b", "c"):
+        lab.produce(topic, 1)
+    with capture_logs() as logs:
+        lab.play(nothing, nothing)
+    assert {commit[0].name for commit in lab.catalog.commits} == {"file", "registered_b", "found_c"}
+    events = [line["event"] for line in logs]
+    assert events.count("registration_not_followed_for_the_file_lists_the_topic") == 1
+
+
+def test_two_workers_follow_a_removal_and_neither_loses_nor_doubles_a_row() -> None:
+    """One has noticed, the other not yet: partitions move to it, and the table decides."""
+    lab = Registry(**{"commit.interval.ms": 900_000})
+    lab.produce("shop.a", 1, 2)
+    lab.play(nothing, lab.told.topics.clear, nothing)
+    # The other still has it, takes its partitions over and reads on.
+    lab.told.topics = {"shop.a": lab.keys}
+    lab.produce("shop.a", 3)
+    other = lab.worker(broker=FakeBroker(lab.cluster, lab.clock))
+    other.run()
+    assert lab.numbers("shop.a") == [1, 2, 3]
+
+
+def test_a_lost_race_while_leaving_drops_nothing() -> None:
+    lab = Registry(**{"commit.interval.ms": 900_000})
+    lab.produce("shop.a", 1)
+
+    def remove() -> None:
+        lab.told.topics = {}
+        lab.catalog.faults.extend([fault("conflict")] * 3)
+
+    lab.play(nothing, remove, nothing)
+    assert lab.numbers("shop.a") == [1]

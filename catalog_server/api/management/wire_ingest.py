@@ -1,0 +1,55 @@
+"""The management API's documents of ingest: topics that are registered, and who changed them."""
+
+from typing import Any
+
+from pydantic import Field
+
+from catalog_server.api.management.wire import Wire
+from ingest_plugin.registration import DEFAULT_GROUP
+
+
+class IngestTopicDocument(Wire):
+    """What a topic is told."""
+
+    group: str = Field(
+        DEFAULT_GROUP,
+        min_length=1,
+        max_length=255,
+        description="The group of the ingest processes that are to read it, as their file's [kafka] names it.",
+    )
+    settings: dict[str, Any] = Field(
+        description="The keys of a section [topics.NAME], with or without the prefix automq.table.topic."
+    )
+
+
+class IngestTopic(IngestTopicDocument):
+    """A registered topic."""
+
+    topic: str
+    version: int
+    updated_at_ms: int
+
+
+class IngestTopics(Wire):
+    """A page of registered topics, by name."""
+
+    topics: list[IngestTopic]
+    next_page_token: str | None
+
+
+class IngestTopicChange(Wire):
+    """One change of a registration."""
+
+    id: int
+    topic: str
+    before: IngestTopicDocument | None = Field(description="null: it was not registered.")
+    after: IngestTopicDocument | None = Field(description="null: it was removed.")
+    by: str
+    at_ms: int
+
+
+class IngestTopicChanges(Wire):
+    """A page of changes, newest first."""
+
+    changes: list[IngestTopicChange]
+    next_page_token: str | None
