@@ -16,8 +16,6 @@ from table_format.catalog import LoadedTable
 from table_format.clock import Clock
 from table_format.errors import TableFormatError
 
-PAUSED_PROPERTY = "ingest.paused"
-
 
 class Asked(StrEnum):
     """What a table asks of its topic."""
@@ -31,7 +29,7 @@ class Asked(StrEnum):
 
 def is_paused(table: LoadedTable | None) -> bool:
     """Whether the table says that its topic is not to be read."""
-    return table is not None and table.metadata.properties.get(PAUSED_PROPERTY) == "true"
+    return table is not None and table.metadata.properties.get(offsets.PAUSED_PROPERTY) == "true"
 
 
 def asked(lane: Lane) -> Asked:

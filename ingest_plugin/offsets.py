@@ -5,7 +5,7 @@ rows. The property speaks only when the ancestry has been cut by expiry before a
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import orjson
 
@@ -26,6 +26,7 @@ THROUGH = "ingest.valid-through"
 THROUGH_TS = "ingest.valid-through-ts"
 LOST = "ingest.lost-offsets"
 STATE_PROPERTY = "ingest.state"
+PAUSED_PROPERTY = "ingest.paused"
 CURRENT_MAPPING = "1"
 _KEYS = (
     OFFSETS,
@@ -53,6 +54,11 @@ class Recorded:
     generation: int = 0
     through: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Per topic and partition: the moment (ms since the epoch) up to which all records are in the table."""
+
+    @property
+    def complete_through(self) -> int | None:
+        """The moment (ms since the epoch) up to which the table has all records of all its partitions, if told."""
+        return _least(self.everything, self.through)
 
     def is_of(self, source: "Source") -> bool:
         """Whether these offsets belong to the source's log, as far as both tell."""
@@ -90,7 +96,7 @@ def recorded(metadata: TableMetadata, topic: str) -> Recorded:
         own = {int(partition): int(offset) for partition, offset in everything.get(topic, {}).items()}
         generation = int(state.get(GENERATION, "0"))
         through = {name: dict(per) for name, per in orjson.loads(state.get(THROUGH, "{}")).items()}
-        topic_ids = dict(orjson.loads(state.get(TOPIC_IDS, "{}")))
+        topic_ids = {name: str(known) for name, known in orjson.loads(state.get(TOPIC_IDS, "{}")).items()}
     except (orjson.JSONDecodeError, ValueError, TypeError, AttributeError) as error:
         raise Invalid(f"{OFFSETS} of the table cannot be read ({error}): {state[OFFSETS]!r}") from None
     known = bool(own)
@@ -106,6 +112,25 @@ def recorded(metadata: TableMetadata, topic: str) -> Recorded:
         generation=generation,
         through=through,
     )
+
+
+def standing(metadata: TableMetadata) -> Recorded:
+    """The newest state of all topics together.
+
+    Raises:
+        Invalid: the state is there but cannot be read.
+    """
+    found = recorded(metadata, "")
+    try:
+        everything = _whole(found.everything)
+        through = _whole(found.through)
+    except (ValueError, TypeError) as error:
+        raise Invalid(f"{OFFSETS} or {THROUGH} of the table cannot be read: {error}") from None
+    return replace(found, everything=everything, through=through)
+
+
+def _whole(by_topic: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    return {topic: {str(int(p)): int(number) for p, number in per.items()} for topic, per in by_topic.items()}
 
 
 def _state(metadata: TableMetadata) -> Mapping[str, str] | None:
@@ -214,9 +239,16 @@ def _through(
         return {}
     everything = {**before.through, topic: dict(sorted(known.items()))}
     result = {THROUGH: orjson.dumps(everything).decode()}
-    if all(partition in everything.get(name, {}) for name, per in offsets.items() for partition in per):
-        result[THROUGH_TS] = str(min(moment for per in everything.values() for moment in per.values()))
+    if (least := _least(offsets, everything)) is not None:
+        result[THROUGH_TS] = str(least)
     return result
+
+
+def _least(offsets: Mapping[str, Mapping[str, int]], through: Mapping[str, Mapping[str, int]]) -> int | None:
+    """The least of the moments, once every partition that has offsets has one."""
+    if not all(partition in through.get(name, {}) for name, per in offsets.items() for partition in per):
+        return None
+    return min((moment for per in through.values() for moment in per.values()), default=None)
 
 
 def mirror(keys: Mapping[str, str]) -> JsonObject:

@@ -11,7 +11,7 @@ from typing import Literal
 from ingest_plugin import offsets, tables
 from ingest_plugin.kafka import Broker, TopicPartition
 from ingest_plugin.keys import ConfigError
-from ingest_plugin.lookout import PAUSED_PROPERTY, is_paused
+from ingest_plugin.lookout import is_paused
 from ingest_plugin.offsets import Recorded, Source
 from ingest_plugin.topic_settings import TopicSettings
 from ingest_plugin.write.buffer import StoreFor
@@ -148,7 +148,7 @@ def _told(
         state=state,
         reason=reason,
         last_commit_ms=None if table is None else offsets.last_commit_ms(table.metadata),
-        valid_through_ms=min(through.values(), default=None),
+        valid_through_ms=known.complete_through,
         partitions=partitions,
     )
 
@@ -164,9 +164,9 @@ def set_paused(topic: TopicSettings, catalog: TableCatalog, *, paused: bool) -> 
     if is_paused(table) is paused:
         return False
     update: JsonObject = (
-        {"action": "set-properties", "updates": {PAUSED_PROPERTY: "true"}}
+        {"action": "set-properties", "updates": {offsets.PAUSED_PROPERTY: "true"}}
         if paused
-        else {"action": "remove-properties", "removals": [PAUSED_PROPERTY]}
+        else {"action": "remove-properties", "removals": [offsets.PAUSED_PROPERTY]}
     )
     same = [] if table.metadata.uuid is None else [{"type": "assert-table-uuid", "uuid": table.metadata.uuid}]
     catalog.commit(topic.ident, same, [update])

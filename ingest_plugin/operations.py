@@ -1,6 +1,7 @@
 """`frazil ingest status|pause|resume|reset|replay`: what an operator asks, confirmed where it cannot be taken back."""
 
 import re
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 import orjson
@@ -64,6 +65,9 @@ def _print(found: list[TopicStatus], now_ms: int) -> None:
             table.add_row(each.topic, each.state)
     Console(width=None).print(table)
     for each in found:
+        if each.valid_through_ms is not None:
+            moment = datetime.fromtimestamp(each.valid_through_ms / 1000, UTC)
+            typer.echo(f"{each.topic}: complete through {moment.isoformat(timespec='milliseconds')}")
         if each.reason is not None:
             typer.echo(f"{each.topic}: {each.reason}", err=True)
 

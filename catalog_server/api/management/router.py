@@ -19,6 +19,7 @@ from catalog_server.api.management import (
     policies,
     reports,
     resource_settings,
+    table_ingest,
     tables,
 )
 from catalog_server.api.management.openapi import complete
@@ -64,6 +65,7 @@ def describe_api() -> FastAPI:
         jobs.router,
         noncurrent.router,
         ingest_topics.router,
+        table_ingest.router,
     ):
         app.include_router(router)
     install(app)

@@ -53,3 +53,30 @@ class IngestTopicChanges(Wire):
 
     changes: list[IngestTopicChange]
     next_page_token: str | None
+
+
+class PartitionInTable(Wire):
+    """One partition of a topic in a table."""
+
+    partition: int
+    next_offset: int = Field(description="Offset behind the last record that is in the table.")
+    valid_through_ms: int | None = Field(description="Moment up to which all its records are in the table.")
+
+
+class TopicInTable(Wire):
+    """One topic in a table."""
+
+    topic: str
+    topic_id: str | None
+    partitions: list[PartitionInTable]
+
+
+class TableIngest(Wire):
+    """How far a table has been filled from Kafka."""
+
+    valid_through_ms: int | None = Field(
+        description="Moment up to which the table has all records of all partitions; null while none is known."
+    )
+    last_commit_ms: int | None = Field(description="When ingest last committed, as far as it is remembered.")
+    paused: bool
+    topics: list[TopicInTable]
