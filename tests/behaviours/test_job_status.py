@@ -14,6 +14,7 @@ from catalog_server.services.jobs import JobFilter, JobState
 from catalog_server.services.policies import PolicyScope
 from catalog_server.services.principals import ANONYMOUS
 from catalog_server.settings import load
+from maintenance.policies import PolicyType
 from maintenance.ports import MOST_BENEFIT, JobKind
 from maintenance.schedule import Why
 from table_format.clock import SystemIds
@@ -129,6 +130,34 @@ async def test_a_failure_is_told_with_its_back_off_and_with_its_end(
     assert (await status(platform)).result is Result.CANCELLED
     await platform.tables.drop(ANONYMOUS, "default", T)
     assert await platform.jobs.next_run(ANONYMOUS, job) is None
+
+
+async def test_a_run_that_was_put_off_is_no_run_to_s3_tables(
+    platform: Platform, table: TableHandle, clock: ManualClock
+) -> None:
+    entry = await platform.table_entries.get(ANONYMOUS, "default", T)
+
+    async def told() -> tuple[str, int | None]:
+        run = await platform.table_maintenance.last_run(ANONYMOUS, entry, PolicyType.COMPACTION)
+        return run.status.value, run.finished_at_ms
+
+    async def ended(outcome: str, again_after_ms: int | None) -> None:
+        await ask(platform)
+        job_id = await claim(platform)
+        clock.advance(9)
+        report = {"outcome": outcome, "reason": "because", "againAfterMs": again_after_ms}
+        assert await platform.jobs.finish(job_id, await token(platform, job_id), report, None)
+
+    await ended("skipped", HOUR_MS)
+    assert await told() == ("Not_Yet_Run", None)
+    await ended("done", 0)
+    ran = ("Successful", clock.now_ms())
+    assert await told() == ran
+    await ended("skipped", HOUR_MS)
+    assert await told() == ran
+    # It ran, and found that it must not do it.
+    await ended("skipped", None)
+    assert await told() == ("Successful", clock.now_ms())
 
 
 async def test_a_disabled_kind_is_told_with_its_reason(platform: Platform, table: TableHandle) -> None:
