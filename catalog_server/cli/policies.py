@@ -205,7 +205,8 @@ def set_policy(  # noqa: PLR0913 - each is one option of the command
     frazil policy set compaction --table demo.flights targetFileSizeMB=128
     """
     changes = _pairs(pairs or [])
-    path = f"{_scope(bucket, namespace, table)}/policies/{segment(policy_type(kind))}"
+    scope = _scope(bucket, namespace, table)
+    path = f"{scope}/policies/{segment(policy_type(kind))}"
     client = ManagementClient(url)
     current = client.find(path)
     document: JsonObject = {"status": None, "settings": {}}
@@ -223,6 +224,9 @@ def set_policy(  # noqa: PLR0913 - each is one option of the command
         print_json(answer)
     else:
         print_line(f"{answer['type']} of this {answer['scope']}: {_shown(answer)}")
+        for policy in _effective(client, scope):
+            if policy["type"] == answer["type"]:
+                _print_remarks(policy)  # it may be off above it, or by the table's properties
 
 
 @policies.command("unset")

@@ -135,10 +135,9 @@ def test_a_setting_leaves_the_status_to_the_levels_above(catalog: Catalog, call:
 
     assert "disabled" in policy("set", "manifests", "--namespace", "sales", "--status", "disabled")
     own = ("--table", "sales.tuned")
-    assert (
-        policy("set", "manifests", *own, "minManifests=7")
-        == "icebergManifests of this table: minManifests=7\n"
-    )
+    code, out, err = call("set", "manifests", *own, "minManifests=7", group="policy")
+    assert (code, out) == (0, "icebergManifests of this table: minManifests=7\n")
+    assert err == "icebergManifests does not run: the policy is disabled\n"
     assert "as above it" in policy("get", *own)
     (effective,) = [
         one for one in json.loads(policy("effective", *own, "--json")) if one["type"] == "icebergManifests"
