@@ -27,6 +27,7 @@ from ingest_plugin.worker import Worker
 from ingest_plugin.write.buffer import RowBuffer, StoreFor
 from ingest_plugin.write.changes import ChangeBuffer
 from ingest_plugin.write.dead_letters import DeadLetters
+from ingest_plugin.write.letter_topic import LetterTopic, Outbox
 from ingest_plugin.write.task import TopicTask
 from table_format.catalog import TableCatalog
 from table_format.clock import Clock, Ids, SystemClock, SystemIds
@@ -52,6 +53,7 @@ def build(
     return assemble(
         settings,
         broker=broker_of(settings),
+        outbox=outbox_of(settings),
         catalog=catalog_of(settings.catalog),
         store_for=default_store_for,
         clock=clock,
@@ -66,6 +68,7 @@ def assemble(  # noqa: PLR0913 - a composition root takes every part
     settings: IngestSettings,
     *,
     broker: Broker,
+    outbox: Outbox,
     catalog: TableCatalog,
     store_for: StoreFor,
     clock: Clock,
@@ -99,7 +102,9 @@ def assemble(  # noqa: PLR0913 - a composition root takes every part
             changes=ChangeBuffer(out=rows, key=topic.id_columns, memory_bytes=topic.upsert_bytes)
             if keyed
             else None,
-            letters=DeadLetters(
+            letters=LetterTopic(topic=topic.dead_letter_topic, group=settings.kafka.group, outbox=outbox)
+            if topic.dead_letter_topic
+            else DeadLetters(
                 catalog=catalog, ident=topic.dead_letters, buffer=buffer(), clock=clock, ids=ids
             ),
             source=Source(topic=topic.topic, topic_id=None, cluster_id=None, generation=0),
@@ -132,6 +137,19 @@ def broker_of(settings: IngestSettings) -> Broker:
     except ImportError:
         raise ConfigError("the Kafka client is missing: pip install 'frazil[ingest]'") from None
     return ConfluentBroker(settings.kafka)
+
+
+def outbox_of(settings: IngestSettings) -> Outbox:
+    """The configured Kafka connection, for producing.
+
+    Raises:
+        ConfigError: the Kafka client is not installed.
+    """
+    try:
+        from ingest_plugin.producing import ConfluentOutbox  # noqa: PLC0415 - an optional dependency
+    except ImportError:
+        raise ConfigError("the Kafka client is missing: pip install 'frazil[ingest]'") from None
+    return ConfluentOutbox(settings.kafka)
 
 
 def registered_of(settings: IngestSettings) -> RegisteredTopics | None:

@@ -56,6 +56,9 @@ def run(settings: IngestSettings) -> list[Finding]:
         findings += others
         for topic in topics:
             findings.append(_topic(topic, broker) if kafka.ok else _not_asked(topic))
+            if topic.dead_letter_topic and kafka.ok:
+                letters = partial(_letters, topic.dead_letter_topic, broker)
+                findings.append(_attempt(f"dead letters of {topic.topic}", letters))
             findings.append(_attempt(f"table {topic.ident}", partial(_table, topic, catalog)))
     finally:
         broker.close()
@@ -112,6 +115,12 @@ def _describe(topic: TopicSettings, broker: Broker) -> str:
         raise ConfigError("the topic does not exist")
     marks = [broker.watermarks(TopicPartition(topic.topic, partition)) for partition in info.partitions]
     return f"{len(marks)} partitions, {sum(high - low for low, high in marks)} offsets kept"
+
+
+def _letters(name: str, broker: Broker) -> str:
+    if broker.topic(name) is None:
+        raise ConfigError(f"topic {name} does not exist: create it")
+    return f"topic {name}"
 
 
 def _table(topic: TopicSettings, catalog: TableCatalog) -> str:

@@ -73,9 +73,7 @@ class ConfluentBroker:
             self._asking = Consumer({key: value for key, value in config.items() if key != "error_cb"})
         except KafkaException as error:
             raise Forbidden(f"[kafka]: {error.args[0].str()}") from None
-        self._admin_config = {
-            key: value for key, value in client.items() if not key.startswith(_CONSUMER_ONLY)
-        } | {"error_cb": errors}
+        self._admin_config = beside_consuming(client) | {"error_cb": errors}
         self._admin: AdminClient | None = None
         self._ids_offered: bool | None = None
         self._topics: tuple[str, ...] = ()
@@ -343,6 +341,11 @@ _CONSUMER_ONLY = (
     "heartbeat.",
     "max.partition.fetch.bytes",
 )
+
+
+def beside_consuming(client: Mapping[str, Any]) -> dict[str, Any]:
+    """The client's settings for whatever does not consume."""
+    return {key: value for key, value in client.items() if not key.startswith(_CONSUMER_ONLY)}
 
 
 class _ErrorLog:

@@ -13,11 +13,10 @@ import structlog
 from ingest_plugin import metrics, offsets, status
 from ingest_plugin.commit_state import Verdict, judge
 from ingest_plugin.kafka import Broker, TopicPartition
-from ingest_plugin.together import CommitTogether
 from ingest_plugin.write.buffer import StoreFor
-from ingest_plugin.write.dead_letters import LettersGone
+from ingest_plugin.write.letters import LettersGone, LettersWait
 from ingest_plugin.write.task import Pending, TopicStopped, TopicTask
-from table_format.catalog import LoadedTable, TableCatalog, TransactionalCatalog
+from table_format.catalog import LoadedTable, TableCatalog
 from table_format.clock import Clock, Ids
 from table_format.commit.append import MERGE_FROM_MANIFESTS
 from table_format.commit.change import Change
@@ -66,6 +65,8 @@ class Coordinator:
             verdict, result = self._commit_rows(task, pending, self._with_letters(task, pending))
         except LettersGone as error:
             raise TopicStopped(str(error)) from None
+        except LettersWait as error:
+            raise Unavailable(str(error)) from None
         if verdict in (Verdict.COVERED, Verdict.OVERLAP):
             log.warning(
                 status.SUPERSEDED,
@@ -143,11 +144,7 @@ class Coordinator:
         if not task.letters.count:
             return self.catalog
         keys = offsets.summary(offsets.Recorded(), task.source, _ends(pending), pending.commit_id)
-        catalog = self.catalog
-        if isinstance(catalog, TransactionalCatalog) and catalog.commits_together():
-            return CommitTogether(catalog, lambda: task.letters.beside(keys, pending.commit_id))
-        task.letters.commit(keys, pending.commit_id)
-        return catalog
+        return task.letters.along(self.catalog, keys, pending.commit_id)
 
     def _commit_rows(
         self, task: TopicTask, pending: Pending, catalog: TableCatalog

@@ -19,6 +19,7 @@ OFFERED = frozenset(
         "convert.value.type",
         "partition.by",
         "errors.tolerance",
+        "errors.deadletter.topic",
         "schema",
         "write.target.file.size.bytes",
         "metadata.columns",

@@ -16,6 +16,7 @@ from ingest_plugin.topic_settings import Section, TopicSettings
 INTERNAL = "_"
 """What names of internal topics begin with: Kafka's own, a registry's, and those of tools."""
 _OWN_KEYS = ("regex", "glob", "exclude")
+_TEMPLATES = ("table", "errors.deadletter.topic")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 
@@ -67,8 +68,9 @@ class Pattern(Section):
                 raise ConfigError(f"[{section}]: '{key}' = {template!r} gives no name")
             return text
 
-        if isinstance(table := keys.get("table"), str):
-            keys["table"] = filled(table, "table")
+        for key in _TEMPLATES:
+            if isinstance(template := keys.get(key), str):
+                keys[key] = filled(template, key)
         if (levels := keys.get("namespace")) is not None:
             # Dots of a topic's name make no levels: those are the template's.
             parts = levels.split(".") if isinstance(levels, str) else levels
@@ -116,7 +118,7 @@ def _expression(section: str, text: object, *, glob: bool) -> str:
 def _check_placeholders(section: str, pattern: Pattern) -> None:
     expression = _compiled(pattern.regex)
     known = {"topic", *expression.groupindex, *map(str, range(1, expression.groups + 1))}
-    for key in ("table", "namespace"):
+    for key in (*_TEMPLATES, "namespace"):
         value = pattern.keys.get(key, "")
         for template in value if isinstance(value, list) else [value]:
             for found in _PLACEHOLDER.findall(str(template)):

@@ -3,7 +3,6 @@
 All that the server knows of ingest. A registration is complete in itself: `[defaults]` of a file are not added to it.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,13 +10,11 @@ import orjson
 
 from ingest_plugin.keys import ConfigError
 from ingest_plugin.topic_section import collisions, tables_of, topic_of, whole
-from ingest_plugin.topic_settings import TopicSettings, check_topic
+from ingest_plugin.topic_settings import TopicSettings, check_topic, is_topic_name
 from table_format.errors import AlreadyExists, Invalid
 
 DEFAULT_GROUP = "frazil"
 """The group of ingest processes that reads a topic when none is named; also that of a file which names none."""
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_DOTS = (".", "..")
 
 
 def topic_from(topic: str, settings: Mapping[str, Any]) -> TopicSettings:
@@ -36,7 +33,7 @@ def checked(topic: str, settings: Mapping[str, Any]) -> TopicSettings:
     Raises:
         Invalid: Kafka has no such names, or a file would be refused; the message is that of the file.
     """
-    if _NAME.fullmatch(topic) is None or topic in _DOTS:
+    if not is_topic_name(topic):
         raise Invalid(
             f"{topic!r} is no name of a topic: those have 1 to 249 letters, digits, '.', '_' and '-'"
         )

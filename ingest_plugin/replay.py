@@ -76,6 +76,11 @@ class Replay:
                 f"topic {self.topic.topic} keeps the last row of each key, and dead letters are older than what came"
                 " since: produce the corrected records to the topic instead"
             )
+        if self.topic.dead_letter_topic:
+            raise ConfigError(
+                f"dead letters of topic {self.topic.topic} are in Kafka topic {self.topic.dead_letter_topic}: produce"
+                " them to their topic again once they are corrected"
+            )
         if not isinstance(catalog, TransactionalCatalog) or not catalog.commits_together():
             raise ConfigError("the catalog does not commit to two tables at once: rows could come in twice")
         for _ in range(ATTEMPTS):

@@ -64,6 +64,11 @@ def roster(
             found[name] = _one(name, patterns).settings(name).model_copy(update={"discovered": True})
         except ConfigError as error:
             refused[name] = str(error)
+    kept = {topic.dead_letter_topic: topic.topic for topic in (listed | told | found).values()}
+    for name in kept.keys() & told.keys():
+        refused[name] = f"topic '{name}' keeps the dead letters of topic '{kept[name]}'"
+    told = {name: topic for name, topic in told.items() if name not in kept}
+    found = {name: topic for name, topic in found.items() if name not in kept}
     # A topic that is read keeps its table, whatever the name of one that comes later.
     ordered = [
         topic

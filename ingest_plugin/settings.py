@@ -151,6 +151,10 @@ def load(
             has_registry=settings.registry is not None,
             section=f"patterns.{pattern.name}",
         )
+    kept = {topic.dead_letter_topic: topic.topic for topic in settings.topics}
+    for topic in settings.topics:
+        if topic.topic in kept:
+            raise ConfigError(f"topic '{topic.topic}' keeps the dead letters of topic '{kept[topic.topic]}'")
     for reason in collisions(settings.topics).values():
         raise ConfigError(reason)
     return settings

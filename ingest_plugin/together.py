@@ -7,10 +7,33 @@ change are left to the removal of unreferenced files when it was refused: a refu
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from table_format.catalog import LoadedTable, NewTable, TableChange, TransactionalCatalog
+from table_format.catalog import LoadedTable, NewTable, TableCatalog, TableChange, TransactionalCatalog
 from table_format.errors import CommitStateUnknown, TableFormatError
 from table_format.ident import TableIdent
 from table_format.jsontypes import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAfter:
+    """A `TableCatalog` that does something before each commit; what that raises comes out, and nothing is committed."""
+
+    catalog: TableCatalog
+    first: Callable[[], None]
+
+    def load(self, ident: TableIdent) -> LoadedTable:
+        """The current table."""
+        return self.catalog.load(ident)
+
+    def create(self, ident: TableIdent, table: NewTable) -> LoadedTable:
+        """Create a table."""
+        return self.catalog.create(ident, table)
+
+    def commit(
+        self, ident: TableIdent, requirements: Sequence[JsonObject], updates: Sequence[JsonObject]
+    ) -> LoadedTable:
+        """Apply the updates, after the other thing."""
+        self.first()
+        return self.catalog.commit(ident, requirements, updates)
 
 
 @dataclass(frozen=True, slots=True)

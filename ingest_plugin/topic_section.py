@@ -115,7 +115,8 @@ def collisions(topics: Iterable[TopicSettings]) -> dict[str, str]:
 
 def tables_of(topic: TopicSettings) -> list[TableIdent]:
     """The tables that a topic writes."""
-    return [topic.ident] if topic.tolerance is Tolerance.NONE else [topic.ident, topic.dead_letters]
+    alone = topic.tolerance is Tolerance.NONE or topic.dead_letter_topic
+    return [topic.ident] if alone else [topic.ident, topic.dead_letters]
 
 
 def _folded(ident: TableIdent) -> TableIdent:

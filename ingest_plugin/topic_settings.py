@@ -3,6 +3,7 @@
 Holds no objects. Reading files and environment, and what topics must not have in common, are in `settings`.
 """
 
+import re
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ METADATA_COLUMN = "_kafka_metadata"
 KEY_COLUMN, VALUE_COLUMN, HEADER_COLUMN = "_kafka_key", "_kafka_value", "_kafka_header"
 CDC_COLUMN = "_cdc"
 MIB = 1024 * 1024
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class ValueFormat(StrEnum):
@@ -112,6 +114,7 @@ class TopicSettings(Section):
     value_format: ValueFormat = Field(default=ValueFormat.RAW, alias="convert.value.type")
     partition_by: tuple[PartitionTerm, ...] = Field(default=(), alias="partition.by")
     tolerance: Tolerance = Field(default=Tolerance.INVALID_DATA, alias="errors.tolerance")
+    dead_letter_topic: str = Field(default="", alias="errors.deadletter.topic")
     explicit: SchemaSettings = Field(default_factory=SchemaSettings, alias="schema")
     target_bytes: int = Field(default=64 * MIB, ge=1024, le=2048 * MIB, alias="write.target.file.size.bytes")
     metadata_columns: bool = Field(default=True, alias="metadata.columns")
@@ -270,9 +273,26 @@ def check_topic(topic: TopicSettings, *, has_registry: bool, section: str = "") 
     if topic.include and topic.exclude:
         raise ConfigError(f"{section}: give fields.include or fields.exclude, not both")
     _check_key(topic, section)
+    _check_letters(topic, section)
     topic.explicit.types()
     for column, text in topic.cast.items():
         parse_cast(text, column)
+
+
+def _check_letters(topic: TopicSettings, section: str) -> None:
+    if not topic.dead_letter_topic:
+        return
+    if not is_topic_name(topic.dead_letter_topic) or topic.dead_letter_topic == topic.topic:
+        raise ConfigError(
+            f"{section}: errors.deadletter.topic = {topic.dead_letter_topic!r} is no name of another topic"
+        )
+    if topic.tolerance is Tolerance.NONE:
+        raise ConfigError(f"{section}: with errors.tolerance = none nothing goes to errors.deadletter.topic")
+
+
+def is_topic_name(text: str) -> bool:
+    """Whether Kafka has topics of such names."""
+    return _TOPIC_NAME.fullmatch(text) is not None and text not in (".", "..")
 
 
 def _check_key(topic: TopicSettings, section: str) -> None:

@@ -16,8 +16,10 @@ import pyarrow as pa
 from ingest_plugin import offsets, tables
 from ingest_plugin.decode.values import DataError
 from ingest_plugin.kafka import NO_TIMESTAMP, Message
+from ingest_plugin.together import CommitTogether
 from ingest_plugin.write.buffer import RowBuffer
-from table_format.catalog import LoadedTable, TableCatalog, TableChange
+from ingest_plugin.write.letters import LettersGone
+from table_format.catalog import LoadedTable, TableCatalog, TableChange, TransactionalCatalog
 from table_format.clock import Clock, Ids
 from table_format.commit.append import MERGE_FROM_MANIFESTS, append
 from table_format.commit.change import Change
@@ -47,10 +49,6 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
     name: arrow_primitive(parse_primitive(kind)) for name, kind in _COLUMNS.items()
 }
 _ARROW = pa.schema(_ARROW_TYPES)
-
-
-class LettersGone(Exception):
-    """The table of dead letters is not the one that was written to."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,6 +83,11 @@ class DeadLetters:
             )
         self.buffer.write(self._table, _batch(letters))
 
+    @property
+    def full(self) -> bool:
+        """They are in files: memory asks for no commit."""
+        return False
+
     def close_files(self) -> None:
         """Finish the files of what waits.
 
@@ -92,6 +95,17 @@ class DeadLetters:
             Unavailable: the store is away; what waits must be discarded.
         """
         self.buffer.close_files()
+
+    def along(self, catalog: TableCatalog, summary: Mapping[str, str], commit_id: str) -> TableCatalog:
+        """The catalog, which takes the letters' table along; where it cannot, that has been committed before.
+
+        Raises:
+            LettersGone, CommitStateUnknown, Unavailable: as `commit`.
+        """
+        if isinstance(catalog, TransactionalCatalog) and catalog.commits_together():
+            return CommitTogether(catalog, lambda: self.beside(summary, commit_id))
+        self.commit(summary, commit_id)
+        return catalog
 
     def beside(self, summary: Mapping[str, str], commit_id: str) -> TableChange | None:
         """The change that adds what waits to the newest version of the table; None when there is nothing to add.

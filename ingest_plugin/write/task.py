@@ -23,7 +23,8 @@ from ingest_plugin.offsets import Recorded, Source
 from ingest_plugin.topic_settings import Tolerance, TopicSettings
 from ingest_plugin.write.buffer import RowBuffer
 from ingest_plugin.write.changes import ChangeBuffer
-from ingest_plugin.write.dead_letters import MAX_MILLIS, DeadLetters
+from ingest_plugin.write.dead_letters import MAX_MILLIS
+from ingest_plugin.write.letters import Letters
 from table_format.manifest.entries import DataFile
 
 log = structlog.get_logger("frazil.ingest.task")
@@ -69,7 +70,7 @@ class TopicTask:
     decoder: Decoder
     binder: TopicBinder
     rows: RowBuffer
-    letters: DeadLetters
+    letters: Letters
     source: Source
     keys: Keys | None = None
     """How records name the row they mean; None: all rows are added."""
@@ -102,7 +103,7 @@ class TopicTask:
     @property
     def full(self) -> bool:
         """Whether a commit is due because of what is held in memory."""
-        return self.changes is not None and self.changes.full
+        return self.letters.full or (self.changes is not None and self.changes.full)
 
     @property
     def idle(self) -> bool:
@@ -290,7 +291,7 @@ class TopicTask:
             topic=self.settings.topic,
             count=sum(reasons.values()),
             most=f"{count} x {reason}",
-            kept_in=str(self.settings.dead_letters),
+            kept_in=self.settings.dead_letter_topic or str(self.settings.dead_letters),
         )
 
     def prepare(self, commit_id: str, complete: Mapping[int, int] | None = None) -> Pending | None:

@@ -13,7 +13,7 @@ from ingest_plugin.settings import load
 from table_format.clock import SystemClock, SystemIds
 from table_format.io.resolve import store_for
 from tests.factories.change_logs import KEYED, LAYOUTS
-from tests.fakes.broker import FakeBroker, FakeCluster
+from tests.fakes.broker import FakeBroker, FakeCluster, FakeOutbox
 from tests.process.servers import Server
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
@@ -30,6 +30,7 @@ def ingest(server: Server, cluster: FakeCluster, topic: str, keys: dict[str, Any
     worker = assemble(
         settings,
         broker=FakeBroker(cluster, clock),
+        outbox=FakeOutbox(cluster),
         catalog=catalog_of(settings.catalog),
         store_for=store_for,
         clock=clock,

@@ -16,7 +16,7 @@ from table_format.io.memory import MemoryObjectStore
 from table_format.io.store import ObjectStore
 from table_format.scan.deletes import read_task
 from table_format.scan.plan import snapshot_files
-from tests.fakes.broker import FakeBroker, FakeCluster
+from tests.fakes.broker import FakeBroker, FakeCluster, FakeOutbox
 from tests.fakes.catalog import FakeCatalog
 from tests.fakes.clock import CountingIds, ManualClock
 
@@ -83,6 +83,7 @@ class Lab:
         return assemble(
             settings_of(self.document),
             broker=broker or FakeBroker(self.cluster, self.clock, places),
+            outbox=FakeOutbox(self.cluster),
             catalog=self.catalog,
             store_for=lambda _location, _config: self.store,
             clock=self.clock,

@@ -1,9 +1,11 @@
 """A Kafka cluster in memory, and the broker port over it. Every consumer is told which partitions it has."""
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ingest_plugin.kafka import Polled, TopicInfo, TopicPartition
+from ingest_plugin.write.letter_topic import NotSent, Parcel
 from table_format.clock import Clock
 from table_format.errors import Unavailable
 
@@ -57,6 +59,7 @@ class FakeCluster:
         self.id = cluster_id
         self.topics: dict[str, FakeTopic] = {}
         self.away = False
+        self.refusals: deque[tuple[int, bool]] = deque()
         self._with_ids = with_ids
         self._made = 0
 
@@ -222,3 +225,20 @@ class FakeBroker:
 
     def close(self) -> None:
         self.closed = True
+
+
+class FakeOutbox:
+    """Produces; `refusals` on the cluster are (how many are taken first, final) of the sends to come."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self._cluster = cluster
+
+    def send(self, topic: str, parcels: Sequence[Parcel]) -> None:
+        taken, final = self._cluster.refusals.popleft() if self._cluster.refusals else (len(parcels), False)
+        if topic not in self._cluster.topics:
+            raise NotSent("unknown topic", parcels, final=False)
+        for parcel in parcels[:taken]:
+            headers = list(parcel.headers)
+            self._cluster.produce(topic, parcel.value, key=parcel.key, headers=headers)
+        if taken < len(parcels):
+            raise NotSent("refused", parcels[taken:], final=final)

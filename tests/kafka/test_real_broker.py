@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from ingest_plugin.assembly import assemble, broker_of
+from ingest_plugin.assembly import assemble, broker_of, outbox_of
 from ingest_plugin.confluent import ConfluentBroker
 from ingest_plugin.kafka import Broker
 from ingest_plugin.kafka import TopicPartition as Place
@@ -132,6 +132,7 @@ class Site:
         return assemble(
             settings,
             broker=broker_of(settings),
+            outbox=outbox_of(settings),
             catalog=self.catalog,
             store_for=lambda _location, _config: self.store,
             clock=self.clock,
@@ -348,6 +349,62 @@ def test_topics_of_a_pattern_are_read_as_they_come_and_go(site: Site, mode: str)
         thread.join(60)
     assert "does not exist any more" in worker.stopped[late]
     assert (site.numbers(), site.numbers(late)) == (Counter(range(630)), Counter(range(100)))
+
+
+def read_all(bootstrap: str, topic: str) -> list[Any]:
+    """What is in a topic, committed records only."""
+    harness = ConfluentBroker(
+        KafkaSettings.model_validate(
+            {"group": topic, "assignment": "all", "client": {"bootstrap.servers": bootstrap}}
+        )
+    )
+    harness.open([topic], lambda _places, _lost: None)
+    places = harness.poll(1, 0.1).assigned
+    harness.start(dict.fromkeys(places, 0))
+    count = sum(harness.watermarks(place)[1] for place in places)
+    found: list[Any] = []
+    until(lambda: len(found) >= count or (not found.extend(harness.poll(1000, 0.2).messages) and False))
+    harness.close()
+    return found
+
+
+def test_dead_letters_go_to_a_topic_of_the_brokers(site: Site) -> None:
+    """Waited for while the topic is missing, as they were when it is there, each once; too large is told."""
+    letters = f"{site.topic}-letters"
+    site.keys["errors.deadletter.topic"] = letters
+    site.produce(0, 30)
+    for number in range(300):
+        site.producer.produce(site.topic, b"{%d" % number, key=b"k", headers=[("h", None)], partition=0)
+    assert site.producer.flush(20) == 0
+    stop = threading.Event()
+    worker = site.worker(exit_at_end=False, should_stop=stop.is_set)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        until(lambda: "dead letters cannot be produced" in str(worker.document()[site.topic]))
+        assert site.rows() == []
+        create(site.bootstrap, letters, 2)
+        until(lambda: site.numbers() == Counter(range(30)))
+    finally:
+        stop.set()
+        thread.join(90)
+    assert worker.stopped == {}
+    found = read_all(site.bootstrap, letters)
+    offsets = [int(dict(message.headers())["__connect.errors.offset"]) for message in found]
+    assert sorted(offsets) == list(range(10, 310))
+    assert {message.value() for message in found} == {b"{%d" % number for number in range(300)}
+    assert {(message.key(), message.headers()[0]) for message in found} == {(b"k", ("h", None))}
+    assert site.run().stopped == {}
+    assert len(read_all(site.bootstrap, letters)) == 300
+    admin = AdminClient({"bootstrap.servers": site.bootstrap})
+    small = f"{site.topic}-small"
+    admin.create_topics([NewTopic(small, 1, 1, config={"max.message.bytes": "500"})])[small].result(20)
+    site.keys["errors.deadletter.topic"] = small
+    site.producer.produce(site.topic, b"{" * 1000, partition=1)
+    assert site.producer.flush(20) == 0
+    (reason,) = site.run().stopped.values()
+    assert "1 dead letters cannot be produced" in reason
+    assert site.numbers() == Counter(range(30))
 
 
 class Told:
