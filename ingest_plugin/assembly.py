@@ -110,9 +110,10 @@ def assemble(  # noqa: PLR0913 - a composition root takes every part
             source=Source(topic=topic.topic, topic_id=None, cluster_id=None, generation=0),
         )
 
+    finds = settings.patterns or settings.discovery.topic_settings
     return Worker(
         members=Membership(
-            source=Discovery(settings, broker, registered) if settings.patterns or registered else None,
+            source=Discovery(settings, broker, registered) if finds or registered else None,
             make=task,
             broker=broker,
             lanes={topic.topic: Lane(task=task(topic), due=0.0) for topic in settings.topics},

@@ -15,6 +15,7 @@ from confluent_kafka.admin import OffsetSpec as _OffsetSpec  # type: ignore[attr
 
 from ingest_plugin.kafka import Message, Polled, TopicInfo, TopicPartition
 from ingest_plugin.settings import KafkaSettings
+from ingest_plugin.topic_configs import own_settings
 from table_format.errors import Forbidden, Invalid, Unavailable
 
 log = structlog.get_logger("frazil.ingest.kafka")
@@ -75,7 +76,7 @@ class ConfluentBroker:
             raise Forbidden(f"[kafka]: {error.args[0].str()}") from None
         self._admin_config = beside_consuming(client) | {"error_cb": errors}
         self._admin: AdminClient | None = None
-        self._ids_offered: bool | None = None
+        self._mock: bool | None = None
         self._topics: tuple[str, ...] = ()
         """Those of which every partition is taken; empty with a group."""
         self._owned: set[TopicPartition] = set()
@@ -116,10 +117,7 @@ class ConfluentBroker:
         )
 
     def _topic_id(self, name: str) -> str | None:
-        if self._ids_offered is None:
-            # librdkafka's mock cluster has no controller to ask, and would let the request time out.
-            self._ids_offered = not (self.cluster_id() or "").startswith("mockCluster")
-        if not self._ids_offered:
+        if self._is_mock():
             return None
         wanted = TopicCollection([name])
         future = self._administration().describe_topics(wanted, request_timeout=REQUEST_SECONDS)[name]
@@ -131,6 +129,12 @@ class ConfluentBroker:
             # The client's own timeout comes first, unless this process was stopped meanwhile.
             raise Unavailable(f"topic {name}: no answer in {REQUEST_SECONDS:.0f} s") from None
         return None if found == _NO_ID else found
+
+    def _is_mock(self) -> bool:
+        """Whether this is librdkafka's mock cluster, which knows little and would let questions time out."""
+        if self._mock is None:
+            self._mock = (self.cluster_id() or "").startswith("mockCluster")
+        return self._mock
 
     def _administration(self) -> AdminClient:
         if self._admin is None:
@@ -155,6 +159,12 @@ class ConfluentBroker:
             raise Unavailable(f"ends of partitions: {error.args[0].str()}") from None
         except TimeoutError:
             raise Unavailable(f"ends of partitions: no answer in {REQUEST_SECONDS:.0f} s") from None
+
+    def own_settings(self, topics: Collection[str], prefix: str) -> Mapping[str, Mapping[str, str]]:
+        """Settings that were set on topics themselves."""
+        if self._is_mock():
+            return {}
+        return own_settings(self._administration(), topics, prefix, REQUEST_SECONDS)
 
     def watermarks(self, place: TopicPartition) -> tuple[int, int]:
         """First kept offset, and the next offset."""

@@ -8,6 +8,8 @@ import structlog
 
 from ingest_plugin import status
 from ingest_plugin.kafka import Broker
+from ingest_plugin.keys import PREFIX
+from ingest_plugin.pattern import is_internal
 from ingest_plugin.registered import RegisteredTopics
 from ingest_plugin.roster import Roster, roster
 from ingest_plugin.settings import IngestSettings
@@ -37,8 +39,11 @@ class Discovery:
             Unsupported: registrations are demanded, and the catalog has none.
         """
         registered = self._registrations()
-        seen = self.broker.topics() if self.settings.patterns else ()
-        return roster(self.settings, seen=seen, registered=registered, reading=reading)
+        own_settings = self.settings.discovery.topic_settings
+        seen = self.broker.topics() if self.settings.patterns or own_settings else ()
+        visible = [name for name in seen if not is_internal(name)] if own_settings else []
+        own = self.broker.own_settings(visible, PREFIX) if own_settings else {}
+        return roster(self.settings, seen=seen, own=own, registered=registered, reading=reading)
 
     def _registrations(self) -> Registered:
         if self.registered is None:

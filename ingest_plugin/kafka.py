@@ -102,6 +102,15 @@ class Broker(Protocol):
         """
         ...
 
+    def own_settings(self, topics: Collection[str], prefix: str) -> Mapping[str, Mapping[str, str]]:
+        """By topic, what was set on it under keys that begin so; topics without any are left out.
+
+        Raises:
+            Unavailable: no broker answered.
+            Forbidden: settings may not be described to us.
+        """
+        ...
+
     def watermarks(self, place: TopicPartition) -> tuple[int, int]:
         """First offset still kept, and the offset that the next record will get.
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from ingest_plugin.keys import ConfigError
+from ingest_plugin.keys import ConfigError, topic_keys
 from ingest_plugin.topic_section import topic_of
 from ingest_plugin.topic_settings import Section, TopicSettings
 
@@ -18,6 +18,11 @@ INTERNAL = "_"
 _OWN_KEYS = ("regex", "glob", "exclude")
 _TEMPLATES = ("table", "errors.deadletter.topic")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+
+def is_internal(topic: str) -> bool:
+    """Whether a topic is read only when somebody names it."""
+    return topic.startswith(INTERNAL)
 
 
 class Pattern(Section):
@@ -32,7 +37,7 @@ class Pattern(Section):
     def matches(self, topic: str) -> bool:
         """Whether it takes this topic in."""
         return (
-            not topic.startswith(INTERNAL)
+            not is_internal(topic)
             and _compiled(self.regex).fullmatch(topic) is not None
             and not any(_compiled(each).fullmatch(topic) for each in self.excluded)
         )
@@ -51,7 +56,8 @@ class Pattern(Section):
             return found[int(placeholder) if placeholder.isdigit() else placeholder] or ""
 
         section = f"patterns.{self.name}"
-        return topic_of(section, topic, {**self._filled(section, part), **(own or {})}, self.defaults)
+        told = topic_keys(section, self._filled(section, part))
+        return topic_of(section, topic, {**told, **topic_keys(section, own or {})}, self.defaults)
 
     def _filled(self, section: str, part: Callable[[str], str]) -> dict[str, Any]:
         """The keys with names put in for the placeholders, as `part` gives them."""

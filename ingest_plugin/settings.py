@@ -83,6 +83,8 @@ class DiscoverySettings(Section):
     """How topics are found that the file does not list, and how often is looked."""
 
     interval_seconds: float = Field(default=30, ge=0.1, le=3600)
+    topic_settings: bool = False
+    """Whether AutoMQ's keys are read from the topics themselves."""
     registered: bool | None = None
     """Whether topics registered at the catalog are read; None: where the catalog has registrations."""
 
@@ -97,6 +99,7 @@ class IngestSettings(Section):
     discovery: DiscoverySettings = DiscoverySettings()
     topics: tuple[TopicSettings, ...] = ()
     patterns: tuple[Pattern, ...] = ()
+    defaults: dict[str, Any] = Field(default_factory=dict)
 
 
 def load(
@@ -122,7 +125,7 @@ def load(
     merged = _overlaid(_with_dotted_keys(given), environ)
     topics, patterns = merged.get("topics", {}), merged.get("patterns", {})
     discovery = model(DiscoverySettings, "discovery", merged.get("discovery", {}))
-    if not (topics or patterns or discovery.registered or may_be_empty):
+    if not (topics or patterns or discovery.registered or discovery.topic_settings or may_be_empty):
         raise ConfigError(
             "no topic is configured: write a section [topics.NAME] or [patterns.NAME], or registered = true in"
             " [discovery] to read those that are registered at the catalog"
@@ -139,6 +142,7 @@ def load(
         registry=model(RegistrySettings, "registry", registry) if registry else None,
         status=model(StatusSettings, "status", merged.get("status", {})),
         discovery=discovery,
+        defaults=defaults,
         topics=tuple(topic_of(f"topics.{name}", name, keys, defaults) for name, keys in topics.items()),
         patterns=tuple(pattern_of(name, keys, defaults) for name, keys in patterns.items()),
     )

@@ -20,6 +20,10 @@ class Harness(Protocol):
         """One more topic of the kind."""
         ...
 
+    def configure(self, topic: str, key: str, value: str) -> bool:
+        """Set something on a topic itself; False where the cluster has no such settings."""
+        ...
+
 
 def gather(broker: Broker, enough: Callable[[list[Message]], bool], seconds: float = 20.0) -> list[Message]:
     """Poll until there is enough."""
@@ -157,6 +161,21 @@ class BrokerBehaviour:
             assert time.monotonic() < end + 30
             broker.poll(100, 0.1)
         assert all(m.topic() == harness.topic for _ in range(3) for m in broker.poll(100, 0.1).messages)
+        broker.close()
+
+    def test_settings_of_a_topic_are_those_that_were_set_on_it(self, harness: Harness) -> None:
+        other = harness.another()
+        broker = harness.broker()
+        assert broker.own_settings([harness.topic, other], "retention.") == {}
+        if harness.configure(harness.topic, "retention.ms", "86400001"):
+            harness.configure(harness.topic, "segment.ms", "86400002")
+            names = [harness.topic, other, "there-is-no-such-topic"]
+            end = time.monotonic() + 20
+            while not (found := broker.own_settings(names, "retention.")):
+                assert time.monotonic() < end
+            assert found == {harness.topic: {"retention.ms": "86400001"}}
+        # No stock broker takes AutoMQ's keys.
+        assert broker.own_settings([harness.topic], "automq.table.topic.") == {}
         broker.close()
 
     def test_nothing_may_be_read_for_a_while(self, harness: Harness) -> None:

@@ -50,6 +50,8 @@ class FakeTopic:
     logs: list[list[FakeMessage | None]]
     """None stands for an offset that delivers nothing: a transaction marker, or a record compacted away."""
     low: dict[int, int] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    """What was set on the topic itself; a fake takes any key, as AutoMQ does."""
 
 
 class FakeCluster:
@@ -136,6 +138,19 @@ class FakeBroker:
     def topics(self) -> Collection[str]:
         self.cluster.check()
         return list(self.cluster.topics)
+
+    def own_settings(self, topics: Collection[str], prefix: str) -> Mapping[str, Mapping[str, str]]:
+        self.cluster.check()
+        found = {
+            name: {
+                key: value
+                for key, value in self.cluster.topics[name].settings.items()
+                if key.startswith(prefix)
+            }
+            for name in topics
+            if name in self.cluster.topics
+        }
+        return {name: own for name, own in found.items() if own}
 
     def watermarks(self, place: TopicPartition) -> tuple[int, int]:
         self.cluster.check()

@@ -13,7 +13,14 @@ import fastavro
 import orjson
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public by its documents
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+)
 
 from ingest_plugin.assembly import assemble, broker_of, outbox_of
 from ingest_plugin.confluent import ConfluentBroker
@@ -72,6 +79,13 @@ class RealHarness:
         name = f"u.{uuid.uuid4().hex[:8]}"
         create(self._settings.client["bootstrap.servers"], name)
         return name
+
+    def configure(self, topic: str, key: str, value: str) -> bool:
+        admin = AdminClient({"bootstrap.servers": self._settings.client["bootstrap.servers"]})
+        entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+        wanted = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+        admin.incremental_alter_configs([wanted])[wanted].result(20)
+        return True
 
 
 MODES: dict[str, dict[str, str]] = {

@@ -33,6 +33,10 @@ class FakeHarness:
         self._cluster.create("u", 2)
         return "u"
 
+    def configure(self, topic: str, key: str, value: str) -> bool:
+        self._cluster.topics[topic].settings[key] = value
+        return True
+
 
 class ClientHarness:
     def __init__(self, bootstrap: str, assignment: str, **client: str) -> None:
@@ -59,6 +63,9 @@ class ClientHarness:
         name = f"u-{uuid.uuid4().hex[:8]}"
         self._producer.list_topics(name, timeout=10)
         return name
+
+    def configure(self, topic: str, key: str, value: str) -> bool:
+        return False
 
 
 class TestFakeBroker(BrokerBehaviour):

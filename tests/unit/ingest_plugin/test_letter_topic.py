@@ -187,9 +187,9 @@ def test_a_topic_of_dead_letters_is_not_ingested_beside() -> None:
         settings_of({"topics": {"a": keys, "b": {"namespace": "n"}}})
     found = {"glob": "*", "namespace": "n", "errors.deadletter.topic": "{topic}-letters"}
     now = roster(
-        settings_of({"patterns": {"all": found}}), seen=["a", "a-letters"], registered={}, reading=()
+        settings_of({"patterns": {"all": found}}), seen=["a", "a-letters"], own={}, registered={}, reading=()
     )
     assert {name: topic.dead_letter_topic for name, topic in now.topics.items()} == {"a": "a-letters"}
     listed = settings_of({"topics": {"a": keys}})
-    now = roster(listed, seen=(), registered={"b": {"namespace": "n"}}, reading=())
+    now = roster(listed, seen=(), own={}, registered={"b": {"namespace": "n"}}, reading=())
     assert (set(now.topics), "dead letters" in now.refused["b"]) == ({"a"}, True)

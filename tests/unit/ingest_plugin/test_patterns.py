@@ -12,7 +12,7 @@ from tests.factories.ingest_lab import settings_of
 
 
 def found(document: dict[str, Any], *seen: str, reading: tuple[str, ...] = ()) -> Roster:
-    return roster(settings_of(document), seen=seen, registered={}, reading=reading)
+    return roster(settings_of(document), seen=seen, own={}, registered={}, reading=reading)
 
 
 def tables(document: dict[str, Any], *seen: str) -> dict[str, str]:
@@ -148,4 +148,6 @@ def test_patterns_in_the_environment_and_with_dots_unquoted() -> None:
     document = one(glob="*", commit={"interval": {"ms": 900}})
     settings = load(None, environ, document=document)
     assert settings.discovery.interval_seconds == 5
-    assert roster(settings, seen=["a"], registered={}, reading=()).topics["a"].commit_interval_ms == 700
+    assert (
+        roster(settings, seen=["a"], own={}, registered={}, reading=()).topics["a"].commit_interval_ms == 700
+    )
