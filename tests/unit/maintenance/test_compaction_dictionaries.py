@@ -2,6 +2,7 @@
 
 import io
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -179,3 +180,29 @@ def test_dictionaries_that_were_given_up_amid_a_column_are_read_to_their_end(pag
     assert lake.rows() == before
     assert len({row["word"] for row in before}) == 3 * 200 + 1
     assert file.metadata.num_rows == 12_000
+
+
+@pytest.mark.parametrize("version", ["V1", "V2"])
+def test_dictionaries_of_another_writer_are_kept(tmp_path, version):
+    """DuckDB's, beside files of Arrow's in one group."""
+    lake = lake_of()
+    ids = "FIELD_IDS {n: 1, word: 2, must: 3, raw: 4}"
+    for seed in range(2):
+        add(lake, rows(seed))
+        plain = pa.Table.from_pylist(rows(seed + 2, 5000), schema=to_arrow(lake.metadata.schema()))
+        target = tmp_path / f"{seed}.parquet"
+        connection = duckdb.connect()
+        connection.register("plain", plain)
+        connection.execute(
+            f"COPY plain TO '{target}' (FORMAT parquet, {ids}, PARQUET_VERSION {version}, ROW_GROUP_SIZE 2048)"
+        )
+        path = lake.path("duckdb")
+        lake.store.put(path, target.read_bytes())
+        file = DataFile(file_path=path, record_count=5000, file_size_in_bytes=target.stat().st_size)
+        lake.append(file)
+        assert dictionaries_in(lake, file) == {"word", "must", "raw"}
+    before = lake.rows()
+    output, _ = compact(lake)
+    assert lake.rows() == before
+    assert output.record_count == 2 * (NUMBER + 5000)
+    assert (output.lower_bounds[2], output.upper_bounds[2]) == (b"w0-0", b"w3-2")
