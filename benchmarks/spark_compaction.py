@@ -9,11 +9,29 @@ import sys
 import time
 from pathlib import Path
 
-from pyspark.sql import SparkSession  # type: ignore[import-not-found]
+
+def cpu_seconds(pid: int) -> float:
+    """CPU seconds of a process and those of its children that have ended; nought of one that is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_mb(pid: int) -> int:
+    """The most memory that a process had resident, in MiB; nought of one that is gone."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) // 1024 for line in status if line.startswith("VmHWM")), 0)
 
 
 def main() -> None:
     """Warm Spark up on another table, then rewrite the table once."""
+    from pyspark.sql import SparkSession  # type: ignore[import-not-found]  # noqa: PLC0415 - Spark's own Python has it
+
     uri, table, target, jars = sys.argv[1:5]
     prefix = "spark.sql.catalog.ice"
     options = {
@@ -39,17 +57,13 @@ def main() -> None:
     call = "CALL ice.system.rewrite_data_files(table => '{}', options => map({}))"
     every = "'rewrite-all', 'true', 'max-concurrent-file-group-rewrites', '2'"
     spark.sql(call.format("bench.warm", every)).collect()
-    start = time.perf_counter()
+    java = int(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()[0])
+    start, before = time.perf_counter(), cpu_seconds(java)
     sizes = f"'target-file-size-bytes', '{target}', 'min-input-files', '2', "
     told = spark.sql(call.format(table, sizes + every)).collect()[0].asDict()
-    seconds = time.perf_counter() - start
-    java = int(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()[0])
-    peak = next(
-        int(line.split()[1]) // 1024
-        for line in Path(f"/proc/{java}/status").read_text().splitlines()
-        if line.startswith("VmHWM")
-    )
-    print("RESULT " + json.dumps({"seconds": seconds, "peak_mb": peak, **told}))
+    seconds, cpu = time.perf_counter() - start, cpu_seconds(java) - before
+    told |= {"seconds": seconds, "cpu": cpu, "peak_mb": peak_mb(java)}
+    print("RESULT " + json.dumps(told))
     spark.stop()
 
 
