@@ -20,6 +20,7 @@ from maintenance.policy_types import (
     RecordPolicy,
     SnapshotPolicy,
     Sourced,
+    StatisticsPolicy,
     UnreferencedPolicy,
 )
 from maintenance.quiet_hours import quiet_hours
@@ -39,6 +40,7 @@ __all__ = [
     "RecordPolicy",
     "SnapshotPolicy",
     "Sourced",
+    "StatisticsPolicy",
     "Tier",
     "UnreferencedPolicy",
 ]
@@ -52,6 +54,7 @@ class PolicyType(StrEnum):
     UNREFERENCED = "icebergUnreferencedFileRemoval"
     RECORDS = "icebergRecordExpiration"
     MANIFESTS = "icebergManifests"
+    STATISTICS = "icebergStatistics"
 
 
 COMPACTION: Final = PolicyType.COMPACTION
@@ -59,6 +62,10 @@ SNAPSHOTS: Final = PolicyType.SNAPSHOTS
 UNREFERENCED: Final = PolicyType.UNREFERENCED
 RECORDS: Final = PolicyType.RECORDS
 MANIFESTS: Final = PolicyType.MANIFESTS
+STATISTICS: Final = PolicyType.STATISTICS
+
+_ON_REQUEST: Final = (RECORDS, STATISTICS)
+"""Kinds that only run where somebody says so: one takes rows away, one reads all of them."""
 
 _SMALL_BELOW, _SMALL_TARGET = 32 * MIB, 64 * MIB
 
@@ -76,8 +83,8 @@ def policy_type(name: str) -> PolicyType:
 
 
 def default_status(kind: str) -> str:
-    """What holds where no level says: everything is on, but rows only expire where somebody says after how long."""
-    return "disabled" if policy_type(kind) is RECORDS else "enabled"
+    """What holds where no level says: on, but for what only runs where somebody asks for it."""
+    return "disabled" if policy_type(kind) in _ON_REQUEST else "enabled"
 
 
 def defaults(kind: str) -> JsonObject:
@@ -257,6 +264,8 @@ def in_force(kind: str, explained: Explained, table_properties: Mapping[str, str
             trigger_commits=int(values["triggerCommits"]),
             **common,
         )
+    if wanted is STATISTICS:
+        return _statistics(values, common)
     if wanted is RECORDS:
         return RecordPolicy(days=int(values.get("days", 0)), column=values.get("column"), **common)
     return UnreferencedPolicy(
@@ -272,10 +281,12 @@ def _why_disabled(
     if kind in (SNAPSHOTS, UNREFERENCED) and gc_disabled(properties):
         return "the table property gc.enabled is false: its files may belong to another table"
     if found["status"].value != "enabled":
-        never_asked = kind is RECORDS and found["status"].source == "default"
+        never_asked = kind in _ON_REQUEST and found["status"].source == "default"
         return "no policy asks for it" if never_asked else "the policy is disabled"
     if kind is RECORDS and "days" not in found:
         return "the policy does not say after how many days rows expire"
+    if kind is STATISTICS and not (found["ndv"].value or found["partitionStatistics"].value):
+        return "the policy has both ndv and partitionStatistics off: there is nothing to compute"
     return None
 
 
@@ -329,5 +340,17 @@ def _snapshots(values: JsonObject, common: dict[str, Any]) -> SnapshotPolicy:
         metadata_versions_to_keep=int(values["metadataVersionsToKeep"]),
         delete_old_metadata=bool(values["deleteOldMetadata"]),
         clean_expired_metadata=bool(values["cleanExpiredMetadata"]),
+        **common,
+    )
+
+
+def _statistics(values: JsonObject, common: dict[str, Any]) -> StatisticsPolicy:
+    return StatisticsPolicy(
+        ndv=bool(values["ndv"]),
+        partition_statistics=bool(values["partitionStatistics"]),
+        columns=tuple(values.get("columns") or ()),
+        max_columns=int(values["maxColumns"]),
+        min_change_ratio=float(values["minChangeRatio"]),
+        trigger_commits=values.get("triggerCommits"),
         **common,
     )

@@ -111,4 +111,23 @@ class ManifestPolicy(InForce):
     trigger_commits: int
 
 
-Policy: TypeAlias = "CompactionPolicy | SnapshotPolicy | UnreferencedPolicy | RecordPolicy | ManifestPolicy"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsPolicy(InForce):
+    """Which statistics of one table are computed, and when they are old enough to be computed anew."""
+
+    ndv: bool
+    """Numbers of distinct values, which costs reading the rows."""
+    partition_statistics: bool
+    columns: tuple[str, ...] = ()
+    """Whose distinct values are counted; none named: all top-level columns of a primitive type."""
+    max_columns: int
+    """So many of those, where none are named."""
+    min_change_ratio: float
+    """Share of the table's rows that has changed since the last count, from which it is worth another."""
+    trigger_commits: int | None = None
+
+
+Policy: TypeAlias = (
+    "CompactionPolicy | SnapshotPolicy | UnreferencedPolicy | RecordPolicy | ManifestPolicy "
+    "| StatisticsPolicy"
+)

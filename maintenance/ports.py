@@ -26,6 +26,7 @@ class JobKind(StrEnum):
     UNREFERENCED = "icebergUnreferencedFileRemoval"
     RECORDS = "icebergRecordExpiration"
     MANIFESTS = "icebergManifests"
+    STATISTICS = "icebergStatistics"
     PURGE = "tablePurge"
 
 

@@ -31,6 +31,7 @@ _MAX_MANIFEST_BYTES: Final = 64 * MIB
 _MAX_COLUMN: Final = 1024
 _MAX_SHOWN: Final = 80
 _MAX_SORT_FIELDS: Final = 16
+_MAX_COLUMNS: Final = 1000
 _SORT_CHOICES: Final = {
     "transform": re.compile(r"identity|year|month|day|hour|bucket\[[0-9]{1,9}\]|truncate\[[0-9]{1,9}\]"),
     "direction": re.compile(r"asc|desc"),
@@ -126,6 +127,15 @@ def _column(name: str, value: object) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= _MAX_COLUMN:
         raise Invalid(f"setting {name} is {_shown(value)}: it must be the name of a column")
     return value
+
+
+def _columns(name: str, value: object) -> list[str]:
+    if not isinstance(value, list) or not 1 <= len(value) <= _MAX_COLUMNS:
+        raise Invalid(f"setting {name} must be a list of 1 to {_MAX_COLUMNS} names of columns")
+    names = [_column(f"{name}[{position}]", item) for position, item in enumerate(value)]
+    if len(set(names)) < len(names):
+        raise Invalid(f"setting {name} names the same column twice")
+    return names
 
 
 def _tiers(name: str, value: object) -> list[JsonObject]:
@@ -229,6 +239,15 @@ SETTINGS: Final[Mapping[str, Mapping[str, Rule]]] = {
         "targetSizeBytes": whole(_MIN_MANIFEST_BYTES, _MAX_MANIFEST_BYTES, 8 * MIB),
         "minManifests": whole(2, 10_000, 10),
         "triggerCommits": whole(1, 1_000_000, 100),
+        **_common(DAY_S),
+    },
+    "icebergStatistics": {
+        "ndv": Rule(check=_truth, bounds="true or false", default=True),
+        "partitionStatistics": Rule(check=_truth, bounds="true or false", default=True),
+        "columns": Rule(check=_columns, bounds=f"1 to {_MAX_COLUMNS} names of top-level columns"),
+        "maxColumns": whole(1, _MAX_COLUMNS, 100),
+        "minChangeRatio": Rule(check=_ratio, bounds="above 0, at most 1", default=0.1),
+        "triggerCommits": whole(1, 1_000_000),
         **_common(DAY_S),
     },
 }

@@ -65,6 +65,9 @@ PROPERTIES: Final[Mapping[str, Mapping[str, _Property]]] = {
     "icebergManifests": {
         "commit.manifest.target-size-bytes": _whole("targetSizeBytes", floor=64 * 1024),
     },
+    "icebergStatistics": {
+        "write.metadata.metrics.max-inferred-column-defaults": _whole("maxColumns", floor=1),
+    },
 }
 """Policy type -> property -> setting. `gc.enabled` is no setting: it forbids deleting files, whatever a policy says."""
 

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from maintenance.policies import COMPACTION, MANIFESTS, SNAPSHOTS, UNREFERENCED, effective
+from maintenance.policies import COMPACTION, MANIFESTS, SNAPSHOTS, STATISTICS, UNREFERENCED, effective
 from maintenance.policy_types import (
     CompactionPolicy,
     ManifestPolicy,
     Policy,
     SnapshotPolicy,
+    StatisticsPolicy,
     UnreferencedPolicy,
 )
 from maintenance.ports import MOST_BENEFIT, JobKind
@@ -32,6 +33,7 @@ class TablePolicies:
     snapshots: SnapshotPolicy
     unreferenced: UnreferencedPolicy
     manifests: ManifestPolicy
+    statistics: StatisticsPolicy
 
 
 def table_policies(
@@ -50,6 +52,7 @@ def table_policies(
         snapshots=of(SNAPSHOTS, SnapshotPolicy),
         unreferenced=of(UNREFERENCED, UnreferencedPolicy),
         manifests=of(MANIFESTS, ManifestPolicy),
+        statistics=of(STATISTICS, StatisticsPolicy),
     )
 
 
@@ -62,7 +65,8 @@ def wants(
     """The jobs that a snapshot with this summary asks for, just after its commit; `before` it the table was that.
 
     Compaction is asked for each time one of the table's counts passes a multiple of its trigger, so that a table
-    whose files are all well-sized is not planned at every commit; a manifest rewrite each time the commits pass one.
+    whose files are all well-sized is not planned at every commit; a manifest rewrite, and statistics, each time the
+    commits pass one.
     Expiration and unreferenced files depend on time only, which the scheduler watches.
     """
     if summary.get("operation") == "replace":
@@ -73,6 +77,9 @@ def wants(
     manifests = policies.manifests
     if manifests.enabled and _many_commits(metadata, manifests.trigger_commits, before):
         wanted.append(JobKind.MANIFESTS)
+    statistics = policies.statistics
+    if statistics.enabled and _many_commits(metadata, statistics.trigger_commits, before):
+        wanted.append(JobKind.STATISTICS)
     return wanted
 
 

@@ -22,6 +22,7 @@ from maintenance.ports import Job, JobContext, JobKind, JobQueue, NewJob
 from maintenance.purge.job import run as run_purge
 from maintenance.records.job import run as run_records
 from maintenance.report import Outcome, Report
+from maintenance.statistics.job import run as run_statistics
 from table_format.clock import Clock, Ids
 from table_format.errors import CommitFailed, Kind, TableFormatError, log_fields
 from table_format.jsontypes import JsonObject
@@ -36,6 +37,7 @@ RUNNERS: Final[Mapping[JobKind, Runner]] = {
     JobKind.UNREFERENCED: run_orphans,
     JobKind.RECORDS: run_records,
     JobKind.MANIFESTS: run_manifests,
+    JobKind.STATISTICS: run_statistics,
     JobKind.PURGE: run_purge,
 }
 

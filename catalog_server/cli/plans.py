@@ -39,6 +39,12 @@ _LISTS: Final[Mapping[str, tuple[str, Sequence[str], Callable[..., _Row]]]] = {
         ],
     ),
     "refs": ("Branches and tags to remove", ["ref"], lambda name: [name]),
+    "columns": (
+        "Columns whose distinct values are counted",
+        ["column", "type", "how"],
+        lambda name, kind, how: [name, kind, how],
+    ),
+    "not-computed": ("Not computed", ["why"], lambda why: [why]),
     "deletes": (
         "Position deletes to store anew, without their data files",
         ["partition", "delete files", "size", "rows", "why"],
@@ -67,7 +73,13 @@ _NAMES: Final = {
     "too-young": "files too young to tell",
     "waiting": "files marked and waiting",
     "listed": "files listed",
+    "continued-from": "continues the counts of snapshot",
+    "partition-statistics": "partition statistics",
 }
+
+
+_NUMBERS: Final = ("snapshot-id", "sequence-number", "continued-from")
+"""Numbers that name something."""
 
 
 def print_plan(plan: JsonObject, *, every: bool) -> None:
@@ -171,7 +183,7 @@ def _single(name: str, value: object) -> object:
         return moment(value)
     if isinstance(value, int) and name.endswith("bytes"):
         return size(value)
-    return str(value) if name in ("snapshot-id", "sequence-number") else value
+    return str(value) if name in _NUMBERS and value is not None else value
 
 
 def _partition(values: Sequence[object]) -> str:

@@ -36,6 +36,7 @@ KINDS = {
     "unreferenced": "icebergUnreferencedFileRemoval",
     "records": "icebergRecordExpiration",
     "manifests": "icebergManifests",
+    "statistics": "icebergStatistics",
 }
 KIND_HELP = f"One of {', '.join(KINDS)} (or the policy's full name, such as icebergCompaction)."
 

@@ -20,10 +20,12 @@ from maintenance.compaction.layout import Strategy, why_not_sorted
 from maintenance.policies import CompactionPolicy, Policy, PolicyType
 from maintenance.records.plan import column_of
 from maintenance.setting_rules import BUCKETS_ONLY
+from maintenance.statistics.plan import why_not_counted
 from table_format.clock import Clock
 from table_format.errors import Invalid, NotFound
 from table_format.ident import Namespace, TableIdent
 from table_format.jsontypes import JsonObject
+from table_format.schema.types import children
 
 _SORTING = (Strategy.SORT.value, Strategy.Z_ORDER.value)
 
@@ -222,6 +224,8 @@ class PolicyService:
         sorts = document["settings"].get("strategy") in _SORTING or "sortOrder" in document["settings"]
         if kind is PolicyType.COMPACTION and sorts:
             await self._check_sortable(scope, TableIdent(scope.namespace, scope.table), document)
+        if kind is PolicyType.STATISTICS and "columns" in document["settings"]:
+            await self._check_countable(scope, TableIdent(scope.namespace, scope.table), document)
         if kind is not PolicyType.RECORDS:
             return
         row = await self._database.read(_table, scope.bucket, TableIdent(scope.namespace, scope.table))
@@ -232,6 +236,17 @@ class PolicyService:
             above = rules.explain(kind.value, [(at.name, at.of(kind)) for at in layers[:-1]], {})
             column = above.value("column")
         column_of(metadata, None if column is None else str(column))
+
+    async def _check_countable(self, scope: PolicyScope, ident: TableIdent, document: JsonObject) -> None:
+        row = await self._database.read(_table, scope.bucket, ident)
+        metadata = (await self._documents.load(row.metadata_location)).metadata
+        columns = {view.name: view for view in children(metadata.schema(), None)}
+        for name in document["settings"]["columns"]:
+            reason = why_not_counted(columns.get(name))
+            if reason is not None:
+                raise Invalid(
+                    f"column {name[:80]!r} {reason}: name top-level columns of plain values in setting columns"
+                )
 
     async def _check_sortable(self, scope: PolicyScope, ident: TableIdent, document: JsonObject) -> None:
         entry = await self._database.read(_entry, scope.bucket, ident)

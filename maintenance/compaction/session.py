@@ -22,7 +22,8 @@ from maintenance.compaction.work import GroupEnd, GroupWork, new_session, withou
 from maintenance.executors.port import Ended, Stopped, WorkLost
 from maintenance.ports import LEASE_LOST, Job, JobContext
 from maintenance.target import is_target
-from table_format.catalog import LoadedTable, NewTable, TableCatalog
+from maintenance.watched import CERTAINLY_REFUSED, WatchedCatalog
+from table_format.catalog import LoadedTable
 from table_format.commit.change import Change
 from table_format.commit.retry import CommitResult, commit_with_retry
 from table_format.commit.rewrite import Rewrite, RewriteGroup, rewrite
@@ -30,17 +31,12 @@ from table_format.commit.rewrite_deletes import DeleteRewrite
 from table_format.commit.tree import TreeCache
 from table_format.errors import (
     CommitFailed,
-    Forbidden,
     Internal,
     Invalid,
     NoSuchFile,
-    NotFound,
     TableFormatError,
-    Unavailable,
     Unsupported,
 )
-from table_format.ident import TableIdent
-from table_format.jsontypes import JsonObject
 from table_format.metadata.document import TableMetadata
 from table_format.scan.lines import SnapshotLines
 from table_format.scan.plan import FileTask
@@ -50,7 +46,6 @@ _log = structlog.get_logger(__name__)
 
 # Says something about the files of one group, nothing about the others.
 _OF_ONE_GROUP = (Internal, Invalid, NoSuchFile, Unsupported, WorkLost)
-_CERTAINLY_REFUSED = (CommitFailed, Forbidden, Invalid, NotFound, Unavailable, Unsupported)
 
 
 @dataclass(slots=True)
@@ -80,37 +75,6 @@ class Progress:
     """When `lease_lost`: why, for the report."""
     left_behind: list[str] = field(default_factory=list)
     """Outputs that are in doubt or could not be deleted."""
-
-
-class WatchedCatalog:
-    """A catalog that remembers whether the outcome of any commit was in doubt."""
-
-    def __init__(self, catalog: TableCatalog) -> None:
-        self._catalog = catalog
-        self.in_doubt = False
-
-    def load(self, ident: TableIdent) -> LoadedTable:
-        """Load through the catalog."""
-        return self._catalog.load(ident)
-
-    def create(self, ident: TableIdent, table: NewTable) -> LoadedTable:
-        """Create through the catalog."""
-        return self._catalog.create(ident, table)
-
-    def commit(
-        self, ident: TableIdent, requirements: Sequence[JsonObject], updates: Sequence[JsonObject]
-    ) -> LoadedTable:
-        """Commit through the catalog."""
-        certain = False
-        try:
-            table = self._catalog.commit(ident, requirements, updates)
-            certain = True
-        except _CERTAINLY_REFUSED:
-            certain = True
-            raise
-        finally:
-            self.in_doubt = self.in_doubt or not certain
-        return table
 
 
 class Session:
@@ -321,7 +285,7 @@ class Session:
                 )
             accepted = _accepted(changes, result.snapshot_id, dropped_by_snapshot)
             in_doubt = catalog.in_doubt or (result.applied and not accepted)
-        except _CERTAINLY_REFUSED as error:
+        except CERTAINLY_REFUSED as error:
             in_doubt = catalog.in_doubt
             if not isinstance(error, CommitFailed):
                 raise

@@ -49,22 +49,25 @@ def expire(table: LoadedTable, snapshot_ids: Sequence[int], ref_names: Sequence[
         if name not in gone_refs and ref["snapshot-id"] in removed:
             raise Invalid(f"snapshot {ref['snapshot-id']} of {table.ident} is held by {ref['type']} {name}")
     updates: list[JsonObject] = [{"action": "remove-snapshot-ref", "ref-name": name} for name in gone_refs]
-    updates += _statistics_updates(metadata, removed)
     if gone:
+        updates += _statistics_updates(metadata, known - removed)
         updates.append({"action": "remove-snapshots", "snapshot-ids": gone})
     requirements = [assert_ref(name, ref["snapshot-id"]) for name, ref in sorted(refs.items())]
     requirements.append({"type": "assert-refs", "refs": sorted(refs)})
     return Change(updates=updates, requirements=[*assert_same_table(metadata), *requirements])
 
 
-def _statistics_updates(metadata: TableMetadata, removed: set[int]) -> list[JsonObject]:
-    """Statistics of removed snapshots go by name as well: not every catalog drops them with their snapshot."""
+def _statistics_updates(metadata: TableMetadata, kept: set[int]) -> list[JsonObject]:
+    """Statistics of removed snapshots go by name as well: not every catalog drops them with their snapshot.
+
+    So do those of snapshots that went earlier: engines enter statistics without a look whether theirs is still there.
+    """
     updates: list[JsonObject] = []
     for action, entries in (
         ("remove-statistics", metadata.statistics),
         ("remove-partition-statistics", metadata.partition_statistics),
     ):
-        ids = {entry["snapshot-id"] for entry in entries} & removed
+        ids = {entry["snapshot-id"] for entry in entries} - kept
         updates += [{"action": action, "snapshot-id": snapshot_id} for snapshot_id in sorted(ids)]
     return updates
 

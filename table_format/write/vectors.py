@@ -10,15 +10,14 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from table_format.errors import Invalid
 from table_format.io.store import ObjectStore
 from table_format.manifest.entries import Content, DataFile
+from table_format.write.puffin import MAGIC, footer
 
 Positions: TypeAlias = "npt.NDArray[np.int64]"
 
-_PUFFIN: Final = b"PFA1"
 _VECTOR_MAGIC: Final = b"\xd1\xd3\x39\x64"
 _COOKIE: Final = 12346
 """A 32-bit bitmap without runs."""
@@ -40,7 +39,7 @@ def write_vectors(
         Invalid: a data file has no deleted row, or one before its first.
         Unavailable: the store did not take the file.
     """
-    content = bytearray(_PUFFIN)
+    content = bytearray(MAGIC)
     blobs: list[Mapping[str, Any]] = []
     entries: list[dict[str, Any]] = []
     for file, positions in deleted:
@@ -60,7 +59,7 @@ def write_vectors(
         )
         blobs.append(_described(file.file_path, len(unique), len(content), len(blob)))
         content += blob
-    content += _footer(blobs, created_by)
+    content += footer(blobs, created_by)
     store.put(path, bytes(content), if_absent=True)
     return [
         DataFile(
@@ -85,12 +84,6 @@ def _described(path: str, cardinality: int, offset: int, length: int) -> Mapping
         "length": length,
         "properties": {"referenced-data-file": path, "cardinality": str(cardinality)},
     }
-
-
-def _footer(blobs: Sequence[Mapping[str, Any]], created_by: str) -> bytes:
-    payload = orjson.dumps({"blobs": blobs, "properties": {"created-by": created_by}})
-    flags = bytes(4)
-    return _PUFFIN + payload + len(payload).to_bytes(4, "little") + flags + _PUFFIN
 
 
 def vector_blob(positions: Positions) -> bytes:

@@ -52,6 +52,7 @@ async def effective(platform: Platform, kind: str) -> EffectivePolicy:
         "icebergUnreferencedFileRemoval",
         "icebergRecordExpiration",
         "icebergManifests",
+        "icebergStatistics",
     ]
     return next(policy for policy in every if policy.policy_type == kind)
 
@@ -298,6 +299,28 @@ async def test_maint_A10_what_holds_says_that_the_table_forbids_it(
     assert (await effective(platform, COMPACTION)).disabled_reason is None
     records = await effective(platform, RECORDS)
     assert (records.enabled, records.disabled_reason) == (False, "no policy asks for it")
+
+
+async def test_statistics_are_off_until_asked_for_and_refuse_columns_that_cannot_be_counted(
+    platform: Platform, table: TableHandle
+) -> None:
+    kind = "icebergStatistics"
+    found = await effective(platform, kind)
+    assert (found.enabled, found.disabled_reason) == (False, "no policy asks for it")
+    with pytest.raises(Invalid, match="column 'gone' is no top-level column of the table: name top-level"):
+        await put(platform, TABLE, kind, columns=["id", "gone"])
+    await put(platform, NAMESPACE, kind, columns=["gone"])  # its tables may have one
+    await put(platform, TABLE, kind, columns=["id"], minChangeRatio=0.5)
+    found = await effective(platform, kind)
+    assert (found.enabled, found.settings["columns"], found.sources["columns"]) == (True, ["id"], "table")
+    assert (found.settings["maxColumns"], found.sources["maxColumns"]) == (100, "default")
+    capped = {"write.metadata.metrics.max-inferred-column-defaults": "7"}
+    await commit(platform, T, [], [{"action": "set-properties", "updates": capped}])
+    found = await effective(platform, kind)
+    assert (found.settings["maxColumns"], found.sources["maxColumns"]) == (
+        7,
+        f"property {next(iter(capped))}",
+    )
 
 
 async def test_every_change_is_listed_with_who_when_and_what_it_was(

@@ -4,7 +4,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from maintenance.executors.port import Executor, InlineExecutor, Reach
-from maintenance.policies import COMPACTION, MANIFESTS, RECORDS, SNAPSHOTS, UNREFERENCED, Policy, effective
+from maintenance.policies import (
+    COMPACTION,
+    MANIFESTS,
+    RECORDS,
+    SNAPSHOTS,
+    STATISTICS,
+    UNREFERENCED,
+    Policy,
+    effective,
+)
 from maintenance.ports import (
     LEASE_LOST,
     DroppedNeighbour,
@@ -188,6 +197,7 @@ _POLICY_TYPES = {
     JobKind.UNREFERENCED: UNREFERENCED,
     JobKind.RECORDS: RECORDS,
     JobKind.MANIFESTS: MANIFESTS,
+    JobKind.STATISTICS: STATISTICS,
 }
 
 

@@ -59,6 +59,9 @@ public final class Driver {
     commands.put("changeRefs", Changes::refs);
     commands.put("rewriteManifests", Changes::manifests);
     commands.put("expire", Changes::expire);
+    commands.put("distinctValues", Statistics::distinctValues);
+    commands.put("partitionStatistics", Statistics::partitions);
+    commands.put("computedPartitionStatistics", Statistics::computedPartitions);
     return commands;
   }
 

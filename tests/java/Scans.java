@@ -105,7 +105,7 @@ final class Scans {
   }
 
   /** A value as text that says all of it. */
-  private static String text(Object value) {
+  static String text(Object value) {
     if (value instanceof byte[]) {
       return HexFormat.of().formatHex((byte[]) value);
     }
@@ -165,7 +165,7 @@ final class Scans {
     return file.lowerBounds() == null ? "" : file.lowerBounds().keySet().toString();
   }
 
-  private static final class LocalIO implements FileIO {
+  static class LocalIO implements FileIO {
     @Override
     public InputFile newInputFile(String path) {
       return Files.localInput(path);

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.process
 HARNESS = str(Path(__file__).with_name("paused_worker.py"))
 CRASHING = [sys.executable, str(Path(__file__).with_name("crash_server.py"))]
 NUMBERS = count()
-COMPACTION, SNAPSHOTS, UNREFERENCED, _ = POLICIES
+COMPACTION, SNAPSHOTS, UNREFERENCED, *_ = POLICIES
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,7 @@ POLICIES = {
     "icebergSnapshotManagement": {"minSnapshotsToKeep": 1, "maxSnapshotAgeSeconds": 1},
     "icebergUnreferencedFileRemoval": {"unreferencedSeconds": 1, "nonCurrentSeconds": 1},
     "icebergManifests": {"minManifests": 2},
+    "icebergStatistics": {},
 }
 
 
@@ -104,6 +105,7 @@ def needed(table: Any) -> set[Path]:
         ("icebergUnreferencedFileRemoval", "amid-deletion"),
         ("icebergManifests", "after-manifest-write"),
         ("icebergManifests", "after-swap-before-answer"),
+        ("icebergStatistics", "after-swap-before-answer"),
     ],
 )
 def test_a_killed_worker_is_taken_over(tmp_path: Path, kind: str, point: str) -> None:
@@ -115,7 +117,7 @@ def test_a_killed_worker_is_taken_over(tmp_path: Path, kind: str, point: str) ->
         for stray in strays:
             stray.write_bytes(b"x")
             os.utime(stray, (1, 1))
-        if kind not in ("icebergCompaction", "icebergManifests"):
+        if kind in ("icebergSnapshotManagement", "icebergUnreferencedFileRemoval"):
             with worker(server, frazil()):
                 assert ended(server, ask(server, "icebergCompaction"))["state"] == "done"
                 if kind == "icebergUnreferencedFileRemoval":
@@ -132,6 +134,12 @@ def test_a_killed_worker_is_taken_over(tmp_path: Path, kind: str, point: str) ->
         assert ids(table) == list(range(7))
         assert ids(table, snapshot_id=table.snapshot_by_name("second").snapshot_id) == [0, 1]
         assert [path for path in needed(table) if not path.is_file()] == []
+        if kind == "icebergStatistics":
+            (statistics,) = table.metadata.statistics
+            assert statistics.snapshot_id == table.current_snapshot().snapshot_id
+            assert [blob.properties["ndv"] for blob in statistics.blob_metadata] == ["7"]
+            assert Path(statistics.statistics_path.removeprefix("file://")).is_file()
+            assert job["report"]["outcome"] == "nothing"  # its first worker had entered them
         if kind == "icebergManifests":
             assert len(table.current_snapshot().manifests(table.io)) == 1
             assert table.current_snapshot().summary.additional_properties["manifests-replaced"] == "7"

@@ -26,7 +26,7 @@ from catalog_server.services.idempotency import IdempotencyService
 from catalog_server.services.tables import TableService
 from catalog_server.store import idempotency, pointers
 from catalog_server.store.schema import tables
-from maintenance import reach
+from maintenance import reach, watched
 from maintenance.expiration.plan import Nothing, plan
 from maintenance.reach import reach_of_gone
 from table_format.commit import retry, tree
@@ -74,9 +74,8 @@ def compaction_forgets_rows(patch: Patch) -> None:
 
 def compaction_takes_no_answer_for_a_refusal(patch: Patch) -> None:
     """Its outputs go when the commit was not answered (R3)."""
-    patch.setattr(
-        compaction_session, "_CERTAINLY_REFUSED", (*compaction_session._CERTAINLY_REFUSED, CommitStateUnknown)
-    )
+    for module in (compaction_session, watched):
+        patch.setattr(module, "CERTAINLY_REFUSED", (*watched.CERTAINLY_REFUSED, CommitStateUnknown))
     patch.setattr(retry, "RELOADS", 0)
 
 

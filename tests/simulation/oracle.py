@@ -479,7 +479,8 @@ class Oracle:
         """Every file that the table as it is needs."""
         document = history.document
         paths = {history.location, *(entry["metadata-file"] for entry in document.get("metadata-log", []))}
-        paths.update(s["statistics-path"] for s in document.get("statistics", []))
+        for member in ("statistics", "partition-statistics"):
+            paths.update(entry["statistics-path"] for entry in document.get(member, []))
         for snapshot in document.get("snapshots", []):
             location = snapshot["manifest-list"]
             if location not in self._reaches:

@@ -51,6 +51,7 @@ POLICIES: dict[str, JsonObject] = {
     },
     "icebergUnreferencedFileRemoval": {"unreferencedDays": 1, "nonCurrentDays": 1},
     "icebergManifests": {"minManifests": 2},
+    "icebergStatistics": {},
     "icebergRecordExpiration": {"days": 30, "column": "at"},
 }
 

@@ -12,6 +12,7 @@ from maintenance.ports import URGENT_PRIORITY, JobKind
 from maintenance.records.job import run as expire_rows
 from maintenance.report import Outcome
 from maintenance.schedule import OpenRun, Past, Why, due_at, next_run
+from maintenance.statistics.job import run as compute_statistics
 from table_format.io.memory import MemoryObjectStore
 from tests.factories.lake import IDENT, Lake
 from tests.factories.timed import ago, timed_lake, write
@@ -27,6 +28,7 @@ RUNS = [
     (expire, JobKind.SNAPSHOTS),
     (remove, JobKind.UNREFERENCED),
     (expire_rows, JobKind.RECORDS),
+    (compute_statistics, JobKind.STATISTICS),
 ]
 
 
@@ -98,6 +100,7 @@ def test_plan_only_policies_change_nothing_whoever_asks(priority):
         JobKind.SNAPSHOTS: {"maxSnapshotAgeHours": 1},
         JobKind.UNREFERENCED: {},
         JobKind.RECORDS: {},
+        JobKind.STATISTICS: {},
     }
     for run, kind in RUNS:
         ctx = context(lake, kind, dryRun=True, **settings[kind])

@@ -3,13 +3,14 @@
 import pytest
 
 from maintenance.compaction.job import run as compact
-from maintenance.compaction.session import WatchedCatalog
 from maintenance.expiration.job import run as expire
 from maintenance.manifests.job import run as rewrite_manifests
 from maintenance.orphans.job import run as remove
 from maintenance.policies import COMPACTION, SNAPSHOTS, effective
 from maintenance.ports import JobKind
 from maintenance.records.job import run as expire_rows
+from maintenance.statistics.job import run as compute_statistics
+from maintenance.watched import WatchedCatalog
 from table_format.catalog import NewTable
 from table_format.errors import Unavailable
 from table_format.ident import TableIdent
@@ -39,6 +40,7 @@ def context(lake, **changes):
         (remove, JobKind.UNREFERENCED, COMPACTION),
         (expire_rows, JobKind.RECORDS, COMPACTION),
         (rewrite_manifests, JobKind.MANIFESTS, COMPACTION),
+        (compute_statistics, JobKind.STATISTICS, COMPACTION),
     ],
 )
 def test_a_policy_of_another_kind_is_a_bug_and_says_so(lake, run, kind, wrong):
@@ -56,6 +58,7 @@ def test_a_policy_of_another_kind_is_a_bug_and_says_so(lake, run, kind, wrong):
         (remove, JobKind.UNREFERENCED),
         (expire_rows, JobKind.RECORDS),
         (rewrite_manifests, JobKind.MANIFESTS),
+        (compute_statistics, JobKind.STATISTICS),
     ],
 )
 def test_a_table_that_does_not_exist_is_skipped_before_its_policy_is_asked_for(lake, run, kind):

@@ -11,7 +11,7 @@ from maintenance.setting_rules import DAY_S, HOUR_S, MIB, SETTINGS, SortField, T
 from maintenance.table_properties import PROPERTIES
 from table_format.errors import Invalid
 
-COMPACTION, SNAPSHOTS, UNREFERENCED, RECORDS, MANIFESTS = PolicyType
+COMPACTION, SNAPSHOTS, UNREFERENCED, RECORDS, MANIFESTS, STATISTICS = PolicyType
 QUIET = {"timeZone": "Europe/Berlin", "windows": [{"days": ["mon"], "from": "08:00", "to": "18:00"}]}
 NIGHTS = {"timeZone": "UTC", "windows": [{"days": ["sun"], "from": "22:00", "to": "06:00"}]}
 
@@ -70,6 +70,12 @@ CASES = {
     (MANIFESTS, "targetSizeBytes"): (MIB, 2 * MIB, "target_size_bytes", MIB, 2 * MIB),
     (MANIFESTS, "minManifests"): (2, 3, "min_manifests", 2, 3),
     (MANIFESTS, "triggerCommits"): (1, 2, "trigger_commits", 1, 2),
+    (STATISTICS, "ndv"): (False, True, "ndv", False, True),
+    (STATISTICS, "partitionStatistics"): (False, True, "partition_statistics", False, True),
+    (STATISTICS, "columns"): (["a"], ["a", "b"], "columns", ("a",), ("a", "b")),
+    (STATISTICS, "maxColumns"): (1, 2, "max_columns", 1, 2),
+    (STATISTICS, "minChangeRatio"): (0.5, 1, "min_change_ratio", 0.5, 1.0),
+    (STATISTICS, "triggerCommits"): (1, 2, "trigger_commits", 1, 2),
 }
 for _kind in PolicyType:
     CASES[_kind, "intervalSeconds"] = (1, 2, "interval_seconds", 1, 2)
@@ -86,6 +92,7 @@ PROPERTY_CASES = {
     "write.metadata.previous-versions-max": ("7", "metadataVersionsToKeep", "metadataVersionsToKeep", 7),
     "write.metadata.delete-after-commit.enabled": ("true", "deleteOldMetadata", "deleteOldMetadata", True),
     "commit.manifest.target-size-bytes": ("1048576", "targetSizeBytes", "targetSizeBytes", MIB),
+    "write.metadata.metrics.max-inferred-column-defaults": ("7", "maxColumns", "maxColumns", 7),
 }
 LEVELS = ("bucket", "namespace a", "namespace a.b", "table")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from maintenance.policies import COMPACTION, MANIFESTS, SNAPSHOTS
+from maintenance.policies import COMPACTION, MANIFESTS, SNAPSHOTS, STATISTICS
 from maintenance.ports import JobKind
 from maintenance.triggers import benefit, expiry_due, table_policies, wants
 from table_format.metadata.document import TableMetadata
@@ -148,16 +148,25 @@ def test_expiration_is_due_when_the_oldest_of_several_snapshots_is_too_old():
         (9, 10, "append", "disabled", False),
     ],
 )
-def test_a_manifest_rewrite_is_asked_for_when_the_commits_pass_a_multiple(
-    before, after, operation, status, answer
+@pytest.mark.parametrize(
+    ("policy", "kind"), [(MANIFESTS, JobKind.MANIFESTS), (STATISTICS, JobKind.STATISTICS)]
+)
+def test_some_jobs_are_asked_for_when_the_commits_pass_a_multiple(
+    policy, kind, before, after, operation, status, answer
 ):
     def at(number):
         members = {"format-version": 3, "location": "memory://w/t", "last-sequence-number": number}
         return TableMetadata({**members, "snapshots": []})
 
-    layers = {MANIFESTS: [{"status": status, "settings": {"triggerCommits": 10}}]}
+    layers = {policy: [{"status": status, "settings": {"triggerCommits": 10}}]}
     found = wants({"operation": operation}, at(after), table_policies(layers, {}), at(before))
-    assert found == ([JobKind.MANIFESTS] if answer else [])
+    assert found == ([kind] if answer else [])
+
+
+def test_statistics_are_only_asked_for_by_commits_where_a_policy_says_how_many():
+    metadata = TableMetadata({"format-version": 3, "location": "memory://w/t", "last-sequence-number": 100})
+    for layers in ({}, {STATISTICS: [{"status": "enabled", "settings": {}}]}):
+        assert JobKind.STATISTICS not in wants({"operation": "append"}, metadata, table_policies(layers, {}))
 
 
 def test_benefit_grows_with_the_files_that_would_go_per_megabyte():

@@ -12,6 +12,7 @@ from maintenance.compaction.tiers import BinReason
 from maintenance.expiration.plan import ExpirationPlan
 from maintenance.orphans.plan import OrphanPlan
 from maintenance.ports import Unreferenced
+from maintenance.statistics.plan import Column, StatisticsPlan
 from table_format.io.store import ObjectInfo
 
 Printed = pytest.CaptureFixture[str]
@@ -157,6 +158,33 @@ def test_a_plan_of_unreferenced_files(capsys: Printed) -> None:
         "s3://lake/t/back",
         "files marked and waiting",
         "files listed",
+    ):
+        assert text in told, told
+
+
+def test_a_plan_of_statistics(capsys: Printed) -> None:
+    planned = StatisticsPlan(
+        snapshot_id=10**18,
+        sequence_number=4,
+        columns=(
+            Column(id=1, name="id", type="long", continued=True),
+            Column(id=2, name="kind", type="string", continued=False),
+        ),
+        since=10**18 - 1,
+        unchanged=False,
+        partitions=True,
+        told=("column 'tags' is a struct, list or map",),
+    )
+    told = shown(capsys, planned.to_json())
+    for text in (
+        "Columns whose distinct values are counted (2)",
+        "continued",
+        "counted anew",
+        "1000000000000000000",
+        "999999999999999999",
+        "Not computed (1)",
+        "column 'tags' is a struct, list or map",
+        "partition statistics",
     ):
         assert text in told, told
 
