@@ -14,6 +14,7 @@ from maintenance.executors.kinds import ExecutorKind
 from maintenance.executors.port import Ended, Executor, MemoryExceeded, Reach, Stopped, WorkLost
 from maintenance.ports import JobKind
 from maintenance.report import Outcome
+from maintenance.statistics.job import run as compute_statistics
 from table_format.errors import Internal, Invalid
 from table_format.io.local import LocalObjectStore
 from table_format.io.memory import MemoryObjectStore
@@ -230,6 +231,22 @@ def test_a_compaction_gives_the_same_table(executor: Executor, tmp_path: Path) -
     assert report.figures["rowsDeleted"] == 2
     assert int(lake.summary["total-delete-files"]) == 0
     assert compact(lake, executor).outcome is Outcome.NOTHING
+
+
+def test_distinct_values_are_counted_there(executor: Executor, tmp_path: Path) -> None:
+    lake = lake_at(tmp_path)
+    ctx = FakeContext(
+        catalog=lake.catalog,
+        clock=lake.clock,
+        ids=lake.ids,
+        store=lake.store,
+        documents={JobKind.STATISTICS: {"status": "enabled", "settings": {}}},
+        ident=IDENT,
+        executor=executor,
+    )
+    report = compute_statistics(ctx, job(JobKind.STATISTICS, IDENT, lake.metadata.uuid or ""))
+    assert report.figures["distinctValues"] == [f"id {len({row['id'] for row in lake.rows()})}", "name 2"]
+    assert report.figures["rowsRead"] == len(lake.rows())
 
 
 def test_a_group_that_can_not_be_read_stops_no_other(executor: Executor, tmp_path: Path) -> None:

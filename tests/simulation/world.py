@@ -516,7 +516,7 @@ THEMES = (
             "drop": 1,
             "undrop": 1,
         },
-        jobs={kind: 1 for kind in JobKind if kind is not JobKind.PURGE},
+        jobs={kind: 1 for kind in JobKind if kind not in (JobKind.STATISTICS, JobKind.PURGE)},
         tables=(BASE, BASE, OTHER),
         most_jobs=3,
     ),
