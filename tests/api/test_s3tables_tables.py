@@ -703,7 +703,7 @@ class TestUpdatesThatFollow:
             raw(f"{warehouse}/data/rows.parquet", b"rows"),
             raw(new.snapshots[-1]["manifest-list"], b"manifests"),
         ]
-        log = [{"timestamp-ms": 1, "metadata-file": path} for path in (old, *needed)]
+        log = [{"timestamp-ms": new.last_updated_ms, "metadata-file": path} for path in (old, *needed)]
         new = edited(
             new,
             metadata_log=[*log, *new.metadata_log],
@@ -734,7 +734,7 @@ class TestUpdatesThatFollow:
         second = tables.pointer(namespace)
         assert (second["warehouseLocation"], second["metadataLocation"]) != (place, first["metadataLocation"])
         new = following(second["metadataLocation"], snapshot_id=7)
-        named = {"timestamp-ms": 1, "metadata-file": first["metadataLocation"]}
+        named = {"timestamp-ms": new.last_updated_ms, "metadata-file": first["metadataLocation"]}
         properties = {
             "write.metadata.delete-after-commit.enabled": "true",
             "write.metadata.previous-versions-max": "1",
