@@ -14,6 +14,7 @@ from table_format.io.store import ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import ManifestFile
 from table_format.manifest.lines import live_lines
+from table_format.manifest.lists import ListMemo
 from table_format.metadata.document import TableMetadata
 from table_format.scan.plan import find_snapshot, snapshot_manifests
 
@@ -85,9 +86,11 @@ def reachable(store: ObjectStore, metadata: TableMetadata, snapshot_ids: Iterabl
     wanted = list(dict.fromkeys(snapshot_ids))
     lists: set[str] = set()
     manifests: dict[str, ManifestFile] = {}
+    known = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.snapshots}
+    memo = ListMemo()
     for snapshot_id in wanted:
-        snapshot = find_snapshot(metadata, snapshot_id)
-        manifests.update((manifest.path, manifest) for manifest in snapshot_manifests(store, snapshot))
+        snapshot = known.get(snapshot_id) or find_snapshot(metadata, snapshot_id)
+        manifests.update((manifest.path, manifest) for manifest in snapshot_manifests(store, snapshot, memo))
         if "manifest-list" in snapshot:
             lists.add(snapshot["manifest-list"])
     ids = set(wanted)

@@ -7,7 +7,6 @@ head is lost alone.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from table_format.catalog import LoadedTable
 from table_format.clock import Clock, Ids
@@ -19,11 +18,9 @@ from table_format.commit.summary import Changes, Operation, carried_ingest_keys
 from table_format.errors import Internal
 from table_format.io.store import ObjectStore
 from table_format.manifest.clustered import ClusteredEntries
-from table_format.manifest.entries import ManifestFile, Status
-from table_format.manifest.read import read_manifest
+from table_format.manifest.entries import ManifestFile
+from table_format.manifest.read import iterate_manifest
 from table_format.metadata.document import TableMetadata
-
-COUNTS_DO_NOT_FIT: Final = "with other entries than the manifest list says"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,16 +74,14 @@ def cluster(
     for manifest in manifests:
         if stopped():
             return None
-        before = held.files
-        entries = read_manifest(store, manifest, metadata)
-        live = sum(entry.status is not Status.DELETED for entry in entries)
-        told = _live_files(manifest)
-        reason = COUNTS_DO_NOT_FIT if told is not None and told != live else held.add(entries)
+        before, told = held.files, _live_files(manifest)
+        reason = held.add(iterate_manifest(store, manifest, metadata), told)
         if reason is None:
             taken.append(manifest)
         else:
             left[reason] = left.get(reason, 0) + 1
-        if held.files - before != (live if reason is None else 0):
+        grown = held.files - before
+        if (grown and reason is not None) or (reason is None and told not in (None, grown)):
             raise Internal(f"not every live entry of {manifest.path} was taken")
     outputs = tuple(held.write(store, target, name))
     if sum(one.existing_files_count or 0 for one in outputs) != held.files:

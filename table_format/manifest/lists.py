@@ -1,7 +1,7 @@
 """Manifest lists: which manifests a snapshot has (Iceberg spec, "Manifest Lists")."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from table_format.errors import Invalid, Unsupported
@@ -9,8 +9,8 @@ from table_format.io.store import ObjectStore
 from table_format.manifest import encode
 from table_format.manifest.avro import LIST_FIELDS, LIST_NAMES, SUMMARY_FIELDS, list_columns, list_schema
 from table_format.manifest.compiler import Compiled, Compiler, array_of, attributes, members
-from table_format.manifest.container import build_container, open_container, read_records
-from table_format.manifest.decode import Malformed, Reader
+from table_format.manifest.container import Container, build_container, open_container, read_records
+from table_format.manifest.decode import Malformed, Reader, read_bytes
 from table_format.manifest.entries import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile
 from table_format.manifest.read import count_entries
 
@@ -24,8 +24,36 @@ _COUNTS = (
 )
 
 
-def read_manifest_list(store: ObjectStore, location: str) -> list[ManifestFile]:
-    """The manifests of a snapshot, in the list's order.
+@dataclass(slots=True)
+class ListMemo:
+    """Manifests as lists told them: the lists of a table's snapshots repeat most of each other, byte by byte.
+
+    By schema and by the bytes of its first value (the path), a record as it stood in a list, and what it says.
+    """
+
+    known: dict[bytes, dict[bytes, tuple[bytes, ManifestFile]]] = field(default_factory=dict)
+
+    def reader(self, container: Container, read: Reader) -> Reader:
+        """A reader that decodes no record that it has seen."""
+        known = self.known.setdefault(container.meta.get("avro.schema", b""), {})
+
+        def read_known(data: bytes, position: int) -> tuple[ManifestFile, int]:
+            try:
+                path, _ = read_bytes(data, position)
+            except (Malformed, IndexError):
+                return read(data, position)  # it begins with something else
+            found = known.get(path)
+            if found is not None and data.startswith(found[0], position):
+                return found[1], position + len(found[0])
+            manifest, end = read(data, position)
+            known[path] = data[position:end], manifest
+            return manifest, end
+
+        return read_known
+
+
+def read_manifest_list(store: ObjectStore, location: str, memo: ListMemo | None = None) -> list[ManifestFile]:
+    """The manifests of a snapshot, in the list's order; give one `memo` to many lists of a table.
 
     Raises:
         NoSuchFile: the list is gone.
@@ -37,7 +65,13 @@ def read_manifest_list(store: ObjectStore, location: str) -> list[ManifestFile]:
         found = members(record, LIST_FIELDS, ("path", "length"), {"partitions": _summaries_reader})
     except Malformed as error:
         raise Invalid(f"{location} is not a manifest list: {error}") from None
-    return [_manifest_file(values, location) for values in read_records(container, attributes(found))]
+    read_values = attributes(found)
+
+    def read(data: bytes, position: int) -> tuple[ManifestFile, int]:
+        values, position = read_values(data, position)
+        return _manifest_file(values, location), position
+
+    return list(read_records(container, read if memo is None else memo.reader(container, read)))
 
 
 def _summaries_reader(compiled: Compiled) -> Reader:

@@ -11,7 +11,7 @@ from table_format.errors import Invalid, Unsupported
 from table_format.io.store import Gets, ObjectStore
 from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import ManifestContent, ManifestEntry, ManifestFile, Status
-from table_format.manifest.lists import read_manifest_list
+from table_format.manifest.lists import ListMemo, read_manifest_list
 from table_format.manifest.read import describe_manifest, read_manifest
 from table_format.metadata.document import TableMetadata
 from table_format.scan.index import DeleteIndex
@@ -73,8 +73,12 @@ def find_snapshot(metadata: TableMetadata, snapshot_id: int) -> JsonObject:
     return snapshot
 
 
-def snapshot_manifests(store: ObjectStore, snapshot: JsonObject) -> list[ManifestFile]:
+def snapshot_manifests(
+    store: ObjectStore, snapshot: JsonObject, memo: ListMemo | None = None
+) -> list[ManifestFile]:
     """The manifests of one snapshot, also of one that an old v1 writer gave no manifest list.
+
+    Whoever asks for those of many snapshots gives a `memo`.
 
     Raises:
         NoSuchFile: the manifest list is gone.
@@ -85,7 +89,7 @@ def snapshot_manifests(store: ObjectStore, snapshot: JsonObject) -> list[Manifes
         raise Unsupported(f"the manifest list of snapshot {snapshot['snapshot-id']} is encrypted")
     location, embedded = snapshot.get("manifest-list"), snapshot.get("manifests")
     if isinstance(location, str):
-        return read_manifest_list(store, location)
+        return read_manifest_list(store, location, memo)
     if not isinstance(embedded, list):
         raise Invalid(f"snapshot {snapshot['snapshot-id']} names neither a manifest list nor manifests")
     return [describe_manifest(store, path, added_snapshot_id=snapshot["snapshot-id"]) for path in embedded]

@@ -38,7 +38,7 @@ from table_format.manifest.entries import (
     Partition,
     Status,
 )
-from table_format.manifest.lists import read_manifest_list, write_manifest_list
+from table_format.manifest.lists import ListMemo, read_manifest_list, write_manifest_list
 from table_format.manifest.read import read_manifest
 from table_format.manifest.write import write_manifest
 from table_format.metadata.document import TableMetadata
@@ -238,7 +238,9 @@ def test_lists_round_trip(manifests: list[ManifestFile], parent: int | None) -> 
         parent_snapshot_id=parent,
         sequence_number=4,
     )
-    assert read_manifest_list(store, "memory://t/l.avro") == manifests
+    memo = ListMemo()
+    for known in (None, memo, memo):
+        assert read_manifest_list(store, "memory://t/l.avro", known) == manifests
     reader = fastavro.reader(io.BytesIO(store.get("memory://t/l.avro")))
     assert reader.metadata is not None
     assert reader.metadata["parent-snapshot-id"] == ("null" if parent is None else str(parent))

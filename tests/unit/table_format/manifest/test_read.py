@@ -22,7 +22,7 @@ from table_format.manifest.entries import (
     ManifestFile,
     Status,
 )
-from table_format.manifest.lists import read_manifest_list
+from table_format.manifest.lists import ListMemo, read_manifest_list
 from table_format.manifest.read import count_entries, describe_manifest, read_manifest
 from table_format.manifest.write import write_manifest
 from table_format.metadata.document import TableMetadata
@@ -480,7 +480,10 @@ def read_list(fields: list[dict[str, Any]], rows: list[dict[str, Any]]) -> list[
     fastavro.writer(out, {"type": "record", "name": "anything", "fields": fields}, rows)
     store = MemoryObjectStore(SystemClock())
     store.put("memory://t/l.avro", out.getvalue())
-    return read_manifest_list(store, "memory://t/l.avro")
+    found, memo = read_manifest_list(store, "memory://t/l.avro"), ListMemo()
+    # With what earlier lists said, too.
+    assert [read_manifest_list(store, "memory://t/l.avro", memo) for _ in range(2)] == [found, found]
+    return found
 
 
 OLD_LIST = [
@@ -536,6 +539,18 @@ def test_old_names_and_another_summary_record() -> None:
         (True, None, b"l")
     ]
     assert found[1].partitions is None
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_a_list_says_anew_is_believed_over_what_an_earlier_one_said(*, turned: bool) -> None:
+    rows: list[dict[str, Any]] = [
+        {"manifest_path": path, "manifest_length": length, "partition_spec_id": 3, "added_snapshot_id": added}
+        for path, length, added in [("a", 9, 5), ("a", 9, 6), ("b", 9, 5), ("a", 9, None), ("a", 9, 5)]
+    ]
+    found = read_list(OLD_LIST[::-1] if turned else OLD_LIST, rows)
+    assert [(one.path, one.added_snapshot_id) for one in found] == [
+        (row["manifest_path"], row["added_snapshot_id"]) for row in rows
+    ]
 
 
 def test_an_empty_list() -> None:
