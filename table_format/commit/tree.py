@@ -127,7 +127,7 @@ class HeadTree:
         Raises:
             NoSuchFile: a manifest is gone.
         """
-        new = sorted(set(paths) - self._found.keys())
+        new = sorted({path for path in paths if path not in self._found})
         hashes = hashes_of(new)
         self._found.update((path, []) for path in new)
         for manifest in self.manifests if new else ():

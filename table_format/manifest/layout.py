@@ -7,6 +7,8 @@ value that is long, or a type that manifests do not have simply does not match.
 """
 
 import re
+import struct
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
 
@@ -25,6 +27,8 @@ _LARGEST: Final = 4096
 """Bytes of a fixed type, or fields of a schema, that are worth an expression."""
 _MOST_COUNTS: Final = 60
 """Numbers of items, of all arrays, that are learnt for one schema of a table."""
+_MOST_BYTES: Final = 128 << 10
+"""Of an expression: a longer one takes long to compile."""
 
 _DATA_FILE, _CONTENT, _PATH, _FORMAT, _PARTITION, _RECORDS, _SIZE = 2, 134, 100, 101, 102, 103, 104
 _KEY, _ORDER, _ROW_ID = 131, 140, 142
@@ -173,21 +177,23 @@ class Layout:
 
     def learn(self, data: bytes, start: int) -> None:
         """Learn from an entry that was read there, and not matched."""
-        if sum(len(field.counts) for field in self._after) >= _MOST_COUNTS:
-            return
         head = self.head.match(data, start)
-        if head is None:
+        if head is None or sum(len(field.counts) for field in self._after) >= _MOST_COUNTS:
             return
         position = head.end() + read_long(head[self.length_group], 0)[0]
         news = False
-        for field in self._after:
-            news = field.learn(data, position) or news
-            position = field.read(data, position)[1]
-        if news:
+        # Whoever read the entry passed over what is read here.
+        with suppress(Malformed, IndexError, ValueError, struct.error):
+            for field in self._after:
+                news = field.learn(data, position) or news
+                position = field.read(data, position)[1]
+        if news and len(self._tail()) <= _MOST_BYTES:
             self.tail = _compiled(self._tail())
 
 
 def _compiled(expression: bytes) -> "re.Pattern[bytes]":
+    if len(expression) > _MOST_BYTES:
+        raise _NoExpression
     # The last group matches nothing: it stands for every field that the schema does not have.
     return re.compile(expression + rb"(?:(?!)())?", re.DOTALL)
 

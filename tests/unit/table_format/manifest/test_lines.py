@@ -3,10 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 
 from table_format.io.memory import MemoryObjectStore
 from table_format.manifest import lines
+from table_format.manifest.container import build_container
 from table_format.manifest.entries import DataFile, ManifestContent, ManifestEntry, ManifestFile
 from table_format.manifest.layout import layout_of
 from table_format.manifest.lines import live_lines
@@ -98,6 +100,40 @@ def test_shapes_that_differ_are_learnt_until_there_are_too_many(read_slowly: lis
     read_both_ways(store, manifest, metadata)
     assert read_slowly.count(0) == 1
     assert read_slowly.count(max(read_slowly)) > 1
+
+
+def test_there_is_no_layout_for_schemas_that_would_take_long_to_compile() -> None:
+    assert layout_of(schema_with([]), "t") is not None
+    text = [{"name": f"x{number}", "type": "string"} for number in range(200)]
+    assert layout_of(schema_with(text), "t") is None
+    assert layout_of(schema_with([{"name": "x", "type": ["int", "string"]}]), "t") is None
+    assert layout_of(schema_with([{"name": "x", "type": {"type": "map", "values": "int"}}]), "t") is None
+    assert layout_of(schema_with([{"name": "sort_order_id", "type": "int", "field-id": 103}]), "t") is None
+
+
+def test_numbers_that_are_passed_over_may_be_of_any_size() -> None:
+    """What reading refuses is not learnt from, and does no harm."""
+    store, metadata = Store(), new_metadata()
+    more = {"name": "x", "type": {"type": "array", "items": "long"}}
+    data = bytes([2]) + b"\x08a://" + b"\x0ePARQUET" + b"\x02\x02" + b"\x02" + b"\xff" * 9 + b"\x7f" + b"\x00"
+    store.put("memory://t/m.avro", build_container(orjson.loads(schema_with([more])), {}, [(1, data)]))
+    manifest = ManifestFile(path="memory://t/m.avro", length=0, spec_id=0, sequence_number=1)
+    for _ in range(2):
+        assert [line.file_path for line in live_lines(store, manifest, metadata)] == ["a://"]
+
+
+def schema_with(more: list[dict[str, Any]]) -> bytes:
+    fields = [
+        {"name": "file_path", "type": "string", "field-id": 100},
+        {"name": "file_format", "type": "string", "field-id": 101},
+        {"name": "partition", "type": {"type": "record", "name": "r102", "fields": []}, "field-id": 102},
+        {"name": "record_count", "type": "long", "field-id": 103},
+        {"name": "file_size_in_bytes", "type": "long", "field-id": 104},
+        *more,
+    ]
+    status = {"name": "status", "type": "int", "field-id": 0}
+    file = {"name": "data_file", "type": {"type": "record", "name": "r2", "fields": fields}, "field-id": 2}
+    return orjson.dumps({"type": "record", "name": "manifest_entry", "fields": [status, file]})
 
 
 @pytest.mark.parametrize(
