@@ -14,7 +14,7 @@ from maintenance.policy_types import RecordPolicy
 from table_format.commit.tree import Listed
 from table_format.errors import Internal, Invalid, Unsupported
 from table_format.jsontypes import JsonObject
-from table_format.manifest.entries import DataFile
+from table_format.manifest.entries import DataFile, Partition
 from table_format.manifest.lines import FileLine
 from table_format.metadata.document import TableMetadata
 from table_format.scan.binding import BoundPredicate, BoundTerm
@@ -163,6 +163,7 @@ class _Judge:
         term = BoundTerm(column.id, column.name, column.primitive)
         self._older = BoundPredicate(Operation.LT, term, (limit,), source)
         self._tests: dict[int, tuple[list[PartitionTest], list[PartitionTest]]] = {}
+        self._may_go: dict[tuple[int, Partition], bool] = {}
 
     def may_go(self, line: FileLine) -> bool:
         """Whether nothing but its metrics can be against it."""
@@ -187,8 +188,12 @@ class _Judge:
     def _why_not_by_partition(self, line: FileLine) -> str | None:
         if line.record_count <= 0:
             return "without rows"
-        _, may = self._partition_tests(line.spec_id)
-        return None if all(test.may_match(line.partition) for test in may) else "with younger rows"
+        key = (line.spec_id, line.partition)
+        may_go = self._may_go.get(key)
+        if may_go is None:
+            _, may = self._partition_tests(line.spec_id)
+            may_go = self._may_go[key] = all(test.may_match(line.partition) for test in may)
+        return None if may_go else "with younger rows"
 
     def _doubt(self, file: DataFile) -> str | None:
         """What the metrics say against it, whatever the partition says."""
