@@ -2,6 +2,7 @@
 
 import io
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -21,6 +22,7 @@ from table_format.io.memory import MemoryObjectStore
 from table_format.scan.lines import snapshot_lines
 from table_format.scan.puffin import read_footer, read_payload
 from table_format.write.puffin import Blob, statistics_entry, write_puffin
+from table_format.write.vectors import write_vectors
 from tests.factories.lake import BY_NAME, IDENT, Lake
 from tests.fakes.catalog import fault, unknown
 from tests.fakes.clock import ManualClock
@@ -181,6 +183,29 @@ def test_rows_that_deletes_take_away_do_not_count(lake):
     assert (report.figures["columnsContinued"], report.figures["rowsRead"]) == (0, 27)
     assert [row["equality_delete_record_count"] for row in rows(lake)] == [1, 2]
     assert {row["total_record_count"] for row in rows(lake)} == {None}
+
+
+def test_deletes_by_columns_that_are_not_counted_or_not_there_any_more_count():
+    lake = new_lake(3, spec=None)
+    first = lake.append_rows({"id": 1, "name": "a"}, {"id": 2, "name": "b"}, {"id": 3, "name": "c"})
+    lake.row_delta([], [lake.equality_file([{"id": 2}], [1])])
+    path = f"{lake.metadata.location}/data/v.puffin"
+    lake.row_delta([], write_vectors(lake.store, path, [(first, np.array([2]))], created_by="me"))
+    compute(lake, context(lake, columns=["name"]))
+    assert ndv(lake) == {2: 1}
+    without_id = {"type": "struct", "fields": [f for f in lake.metadata.schema()["fields"] if f["id"] != 1]}
+    lake.catalog.commit(
+        IDENT,
+        [],
+        [{"action": "add-schema", "schema": without_id}, {"action": "set-current-schema", "schema-id": -1}],
+    )
+    lake.append_rows({"name": "d"})
+    report = compute(lake, priority=URGENT_PRIORITY)
+    assert ndv(lake) == {2: 2}
+    assert report.figures["columnsContinued"] == 1
+    lake.row_delta([], [lake.equality_file([{"name": "d"}], [2])])
+    compute(lake, priority=URGENT_PRIORITY)  # all of it is read, with the delete by a column that is gone
+    assert ndv(lake) == {2: 1}
 
 
 def test_files_that_went_are_not_counted(lake):
