@@ -10,8 +10,8 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from rich.table import Table
 from maintenance.compaction.layout import Strategy
 from maintenance.compaction.plan_types import PlannedFile, PlannedGroup
 from maintenance.compaction.rewrite import Place, execute
+from maintenance.records.plan import column_of
+from maintenance.records.rewrite import FreeWork
 from table_format.clock import SystemClock, SystemIds
 from table_format.io.local import LocalObjectStore
 from table_format.jsontypes import JsonObject
@@ -44,6 +46,8 @@ class Made:
     metadata: bytes
     group: PlannedGroup
     tasks: list[FileTask]
+    limit: int | None = None
+    """When given, each file is freed of rows whose column `at` is lower, instead of being merged with the others."""
 
 
 class Maker:
@@ -222,12 +226,28 @@ def sorted_rows(folder: Path, scale: float) -> Made:
     return make.made(files, strategy=Strategy.Z_ORDER)
 
 
+def old_rows(folder: Path, scale: float) -> Made:
+    """A file of one row group of 1 GB uncompressed, half of whose rows are old."""
+    make = Maker(folder, ("a", "long"), ("at", "timestamp"), ("c", "string"))
+    size = int((1 << 30) // 42 * scale)
+
+    def data() -> Iterator[pa.Table]:
+        numbers = np.arange(size, dtype=np.int64)
+        texts: Any = pa.array(numbers // 7, pa.int64()).cast(pa.large_string())
+        yield pa.table(
+            {"a": numbers, "at": numbers, "c": compute.utf8_lpad(texts, width=20, padding="x")},
+        )
+
+    return replace(make.made([make.file(data(), use_dictionary=False)]), limit=size // 2)
+
+
 CASES: dict[str, Callable[[Path, float], Made]] = {
     "equality-keys": equality_keys,
     "columns": columns,
     "row-groups": row_groups,
     "strings": strings,
     "sorted": sorted_rows,
+    "old-rows": old_rows,
 }
 
 
@@ -236,6 +256,18 @@ def rewrite(folder: Path) -> JsonObject:
     made: Made = pickle.loads((folder / "made.pickle").read_bytes())
     clock = SystemClock()
     before, start = _peak(), clock.monotonic()
+    files, deleted = _expired(made) if made.limit is not None else _merged(made)
+    return {
+        "seconds": clock.monotonic() - start,
+        "peak": _peak(),
+        "before": before,
+        "rows": sum(file.record_count for file in files),
+        "deleted": deleted,
+        "written": sum(file.file_size_in_bytes for file in files),
+    }
+
+
+def _merged(made: Made) -> tuple[Sequence[DataFile], int]:
     place = Place(
         store=LocalObjectStore(),
         metadata=TableMetadata.parse(made.metadata),
@@ -246,14 +278,27 @@ def rewrite(folder: Path) -> JsonObject:
         go_on=lambda: None,
     )
     done = execute(made.group, {task.entry.data_file.file_path: task for task in made.tasks}, place)
-    return {
-        "seconds": clock.monotonic() - start,
-        "peak": _peak(),
-        "before": before,
-        "rows": sum(file.record_count for file in done.outputs),
-        "deleted": done.deleted,
-        "written": done.size,
-    }
+    return done.outputs, done.deleted
+
+
+def _expired(made: Made) -> tuple[Sequence[DataFile], int]:
+    metadata = TableMetadata.parse(made.metadata)
+    files, old = [], 0
+    for number, task in enumerate(made.tasks):
+        work = FreeWork(
+            task=task,
+            metadata=metadata,
+            column=column_of(metadata, "at"),
+            limit=made.limit or 0,
+            share=0.5,
+            name=f"out-{number}.parquet",
+        )
+        ended = work.run(LocalObjectStore(), lambda: None)
+        if ended.error is not None or ended.freed is None:
+            raise ended.error or AssertionError("it freed nothing")
+        files += [] if ended.freed.output is None else [ended.freed.output]
+        old += ended.freed.old
+    return files, old
 
 
 def _peak() -> int:

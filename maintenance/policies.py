@@ -267,7 +267,13 @@ def in_force(kind: str, explained: Explained, table_properties: Mapping[str, str
     if wanted is STATISTICS:
         return _statistics(values, common)
     if wanted is RECORDS:
-        return RecordPolicy(days=int(values.get("days", 0)), column=values.get("column"), **common)
+        return RecordPolicy(
+            days=int(values.get("days", 0)),
+            column=values.get("column"),
+            row_delete_share=float(values["rowDeleteShare"]),
+            max_bytes_per_run=int(values["maxBytesPerRun"]),
+            **common,
+        )
     return UnreferencedPolicy(
         unreferenced_seconds=seconds_of(values, "unreferencedDays") or 0,
         noncurrent_seconds=seconds_of(values, "nonCurrentDays") or 0,

@@ -99,6 +99,10 @@ class RecordPolicy(InForce):
     days: int
     column: str | None = None
     """None: the one column by whose time the table is partitioned."""
+    row_delete_share: float
+    """Part of a file's rows that must be old for it to be rewritten without them; 1: files only go whole."""
+    max_bytes_per_run: int = MAX_BYTES_PER_RUN
+    """Files that one run rewrites."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -233,6 +233,8 @@ SETTINGS: Final[Mapping[str, Mapping[str, Rule]]] = {
     "icebergRecordExpiration": {
         "days": whole(1, _MAX_DAYS),
         "column": Rule(check=_column, bounds="the name of a date or timestamp column"),
+        "rowDeleteShare": Rule(check=_ratio, bounds="above 0, at most 1", default=0.5),
+        "maxBytesPerRun": whole(MIB, _MAX_LONG, MAX_BYTES_PER_RUN),
         **_common(DAY_S),
     },
     "icebergManifests": {

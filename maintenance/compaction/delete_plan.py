@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from maintenance.compaction.delete_burden import why_not_applied
 from maintenance.compaction.plan_types import PlannedDeletes, PlannedFile
 from maintenance.policy_types import CompactionPolicy
+from maintenance.rewritable import why_not_applied
 from table_format.commit.tree import FileKey, file_key
 from table_format.manifest.entries import Content, DataFile, ManifestEntry, Partition
 from table_format.manifest.lines import FileLine

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from maintenance.compaction.foreign import OUTSIDE, own_files
 from maintenance.compaction.layout import layout_of
 from maintenance.compaction.plan import plan
 from maintenance.compaction.plan_types import CompactionPlan, Nothing
@@ -13,6 +12,7 @@ from maintenance.gate import admitted
 from maintenance.policy_types import CompactionPolicy
 from maintenance.ports import Job, JobContext, JobSettings
 from maintenance.report import Figure, Outcome, Report
+from maintenance.rewritable import OUTSIDE, own_files
 from maintenance.target import load_target
 from maintenance.wording import are, counted
 from table_format.catalog import LoadedTable

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from maintenance.compaction.columns import why_not_rewritten
+from maintenance.columns import why_not_rewritten
 from maintenance.compaction.copying import why_rewritten
-from maintenance.compaction.delete_burden import burdens, why_not_applied
+from maintenance.compaction.delete_burden import burdens
 from maintenance.compaction.delete_plan import plan_deletes
 from maintenance.compaction.layout import Layout, layout_of
 from maintenance.compaction.open_window import open_window
@@ -15,16 +15,13 @@ from maintenance.compaction.plan_types import CompactionPlan, Nothing, PlannedFi
 from maintenance.compaction.tiers import BinReason, pack, tier_of, worth
 from maintenance.policies import CompactionPolicy, Tier
 from maintenance.ports import JobSettings
-from table_format.jsontypes import JsonObject
+from maintenance.rewritable import why_not_file, why_not_specs
 from table_format.manifest.entries import ManifestEntry, Partition
 from table_format.manifest.lines import FileLine
 from table_format.metadata.document import TableMetadata
 from table_format.scan.lines import SnapshotLines
 from table_format.scan.partitions import partition_key
-from table_format.schema.types import fields_by_id
 
-_KNOWN_TRANSFORMS = ("identity", "year", "month", "day", "hour", "void")
-_KNOWN_PARAMETRIC = ("bucket[", "truncate[")
 _DELETES = "deletes"
 """Why a group is rewritten that is not worth merging."""
 
@@ -134,8 +131,7 @@ def _candidates(
     now_ms: int,
     left: Counter[str],
 ) -> Iterable[_Part]:
-    columns = fields_by_id(metadata.schema())
-    known_specs = {spec["spec-id"]: _why_not_spec(spec, columns) for spec in metadata.partition_specs}
+    known_specs = why_not_specs(metadata)
     why_young = _why_young(files.lines, metadata, policy, now_ms)
     parts: dict[tuple[int, object], _Part] = {}
     # Files of one manifest share the objects of their partitions, which are found sooner than equal ones.
@@ -176,16 +172,6 @@ def _why_young(
     return why
 
 
-def _why_not_spec(spec: JsonObject, columns: Mapping[int, object]) -> str | None:
-    for part in spec["fields"]:
-        transform = str(part["transform"])
-        if transform not in _KNOWN_TRANSFORMS and not transform.startswith(_KNOWN_PARAMETRIC):
-            return "partition transform unknown here"
-        if part.get("source-id") not in columns:
-            return "partition column was dropped"
-    return None
-
-
 def _why_not(
     line: FileLine,
     deletes: Sequence[ManifestEntry],
@@ -197,13 +183,7 @@ def _why_not(
 ) -> str | None:
     if tier_of(line.file_size_in_bytes, policy.tiers) is None and not (heavy or layout.unsorted(line)):
         return "large enough, with few deletes" if deletes else "large enough"
-    if deletes and (doubt := why_not_applied(line, deletes)) is not None:
-        return doubt
-    if line.file_format.upper() != "PARQUET":
-        return f"format {line.file_format}"
-    if line.key_metadata is not None:
-        return "encrypted"
-    return known_specs.get(line.spec_id, "partition spec unknown")
+    return why_not_file(line, deletes, known_specs)
 
 
 def _groups(part: _Part, policy: CompactionPolicy, deletes: _Deletes, left: Counter[str]) -> list[_Group]:

@@ -14,17 +14,18 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from maintenance.compaction.columns import keeps_lineage, written_schema
+from maintenance.columns import keeps_lineage, written_schema
 from maintenance.compaction.copying import Copied, Copying
 from maintenance.compaction.layout import Strategy, sort_order
 from maintenance.compaction.plan_types import PlannedGroup
 from maintenance.compaction.tiers import BinReason
 from maintenance.ports import JobSettings
+from maintenance.rewritable import most_deleted
 from table_format.clock import Ids
 from table_format.errors import Internal
 from table_format.ident import join
 from table_format.io.store import ObjectStore
-from table_format.manifest.entries import Content, DataFile, Partition
+from table_format.manifest.entries import DataFile, Partition
 from table_format.metadata.document import TableMetadata
 from table_format.scan.deletes import DeleteCache, Tally, read_task
 from table_format.scan.lineage import to_carry
@@ -189,19 +190,10 @@ def next_path(spec_id: int, partition: Partition, place: Place, ending: str) -> 
 def _check_tally(group: PlannedGroup, inputs: tuple[FileTask, ...], tally: Tally) -> None:
     """Make sure that no more rows are taken for deleted than the delete files can delete, by their manifests.
 
-    Two files may delete the same row, and positions may lie beyond others' reach: fewer rows are no fault.
-
     Raises:
         Internal: more are.
     """
-    files = {
-        (entry.data_file.file_path, entry.data_file.content_offset): entry.data_file
-        for task in inputs
-        for entry in task.deletes
-    }
-    # A key may stand in many rows, so that only positions can be counted.
-    by_keys = any(file.content is Content.EQUALITY_DELETES for file in files.values())
-    most = tally.rows if by_keys else sum(file.record_count for file in files.values())
+    most = most_deleted(inputs)
     if tally.rows != group.records or tally.deleted > most:
         raise Internal(
             f"compaction of {len(group.inputs)} files, first {group.inputs[0].path}: by the manifests {group.records} "

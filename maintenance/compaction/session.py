@@ -1,8 +1,4 @@
-"""One run over one compaction plan: execute group by group, commit in batches, clean up what did not make it.
-
-Outputs that were never sent to the catalog, or were certainly refused, are deleted at once. After a commit whose
-outcome is in doubt nothing is deleted: what turns out unreferenced is found by the unreferenced-file job.
-"""
+"""One run over one compaction plan: execute group by group, commit in batches, clean up what did not make it."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,25 +8,23 @@ from itertools import count
 
 import structlog
 
-from maintenance.compaction.columns import keeps_lineage
+from maintenance.columns import keeps_lineage
 from maintenance.compaction.delete_rewrite import execute_deletes
-from maintenance.compaction.foreign import OUTSIDE
 from maintenance.compaction.plan_types import CompactionPlan
 from maintenance.compaction.rewrite import Place, Rewritten
 from maintenance.compaction.spent import Spent
-from maintenance.compaction.work import GroupEnd, GroupWork, new_session, without_history
+from maintenance.compaction.work import GroupEnd, GroupWork, new_session
 from maintenance.executors.port import Ended, Stopped, WorkLost
+from maintenance.outputs import Outputs
 from maintenance.ports import LEASE_LOST, Job, JobContext
-from maintenance.target import is_target
-from maintenance.watched import CERTAINLY_REFUSED, WatchedCatalog
+from maintenance.rewritable import OUTSIDE
 from table_format.catalog import LoadedTable
 from table_format.commit.change import Change
-from table_format.commit.retry import CommitResult, commit_with_retry
+from table_format.commit.retry import CommitResult
 from table_format.commit.rewrite import Rewrite, RewriteGroup, rewrite
 from table_format.commit.rewrite_deletes import DeleteRewrite
 from table_format.commit.tree import TreeCache
 from table_format.errors import (
-    CommitFailed,
     Internal,
     Invalid,
     NoSuchFile,
@@ -100,13 +94,14 @@ class Session:
         # A million lines are not held while groups are rewritten.
         self._files = files if plan.deletes else replace(files, lines=(), deletes={}, spans=())
         self._tasks = {task.entry.data_file.file_path: task for task in tasks}
+        self._outputs = Outputs(ctx, job, table.ident, store)
         self._place = Place(
             store=store,
             metadata=table.metadata,
             ids=ctx.ids,
             name_prefix=f"compact-{job.id}-{ctx.ids.uuid()}-",
             numbers=count(),
-            opened=set(),
+            opened=self._outputs.opened,
             go_on=self._go_on,
             settings=ctx.settings,
         )
@@ -114,7 +109,7 @@ class Session:
         if OUTSIDE not in plan.left_alone:
             for manifest, lines in files.by_manifest():
                 self._cache.digests.learn(manifest, lines)
-        self.progress = Progress()
+        self.progress = Progress(left_behind=self._outputs.left_behind)
 
     def carry_out(self) -> None:
         """Execute and commit every group. One that cannot be rewritten stops no other, and is raised after them.
@@ -136,7 +131,7 @@ class Session:
             self._stop()
             return
         finally:
-            self._discard(self._place.opened)
+            self._outputs.discard(set(self._place.opened))
         if failures:
             # What may pass decides whether the job is tried again.
             raise next((error for error in failures if isinstance(error, WorkLost)), failures[0])
@@ -162,7 +157,7 @@ class Session:
         Raises:
             Stopped: the lease is another's, or the job is to end.
         """
-        metadata, session = without_history(self._table.metadata), new_session()
+        metadata, session = self._table.metadata.without_history(), new_session()
         for number, group in enumerate(plan.groups):
             if not self._ctx.still_leased():
                 raise Stopped
@@ -246,15 +241,9 @@ class Session:
         Raises:
             CommitStateUnknown: a commit may have happened; every file stays.
         """
-        dropped_by_snapshot: dict[int, list[Rewrite]] = {}
 
-        def build(table: LoadedTable) -> Change | None:
-            if not is_target(table, self._job):
-                raise CommitFailed(f"{table.ident} became another table while it was compacted")
-            if not self._ctx.still_leased():
-                self._stop()
-                raise CommitFailed(f"not committed: {self.progress.why_stopped}")
-            change, dropped = rewrite(
+        def build(table: LoadedTable) -> tuple[Change | None, list[Rewrite]]:
+            return rewrite(
                 self._store,
                 table,
                 [change for change in changes if isinstance(change, RewriteGroup)],
@@ -264,54 +253,12 @@ class Session:
                 cache=self._cache,
                 deletes=[change for change in changes if isinstance(change, DeleteRewrite)],
             )
-            if change is not None and change.snapshot_id is not None:
-                dropped_by_snapshot[change.snapshot_id] = dropped
-            return change
 
-        catalog = WatchedCatalog(self._ctx.catalog)
-        accepted: list[Rewrite] = []
-        result: CommitResult | None = None
-        in_doubt = True
-        try:
-            with self._spent.on_commit():
-                result = commit_with_retry(
-                    catalog,
-                    self._table.ident,
-                    build,
-                    store=self._store,
-                    clock=self._ctx.clock,
-                    ids=self._ctx.ids,
-                    attempts=self._ctx.settings.commit_attempts,
-                )
-            accepted = _accepted(changes, result.snapshot_id, dropped_by_snapshot)
-            in_doubt = catalog.in_doubt or (result.applied and not accepted)
-        except CERTAINLY_REFUSED as error:
-            in_doubt = catalog.in_doubt
-            if not isinstance(error, CommitFailed):
-                raise
-        finally:
-            self._settle(changes, accepted=accepted, in_doubt=in_doubt)
+        with self._spent.on_commit():
+            accepted, result = self._outputs.send(changes, build, _written_by)
+        if self._outputs.stopped is not None:
+            self._stop()
         return {id(change) for change in accepted}, result
-
-    def _settle(self, changes: Sequence[Rewrite], *, accepted: Sequence[Rewrite], in_doubt: bool) -> None:
-        """Take out of `opened` what must stay, and delete what was certainly refused."""
-        kept = {path for change in accepted for path in _written_by(change)}
-        refused = {path for change in changes for path in _written_by(change)} - kept
-        self._place.opened.difference_update(kept)
-        if in_doubt:
-            self._place.opened.difference_update(refused)
-            self.progress.left_behind += sorted(refused)
-        else:
-            self._discard(refused)
-
-    def _discard(self, paths: set[str]) -> None:
-        """Delete files that no metadata was ever sent for, or that the catalog certainly refused."""
-        if not paths:
-            return
-        doomed = sorted(paths)
-        failures = self._store.delete_many(doomed)
-        self.progress.left_behind += [failure.path for failure in failures]
-        self._place.opened.difference_update(doomed)
 
     def _count(self, committed: Sequence[Rewritten], table: LoadedTable, snapshot_id: int | None) -> None:
         progress = self.progress
@@ -353,16 +300,6 @@ def _rewrite_group(done: Rewritten, plan: CompactionPlan, metadata: TableMetadat
         columns=frozenset(fields_by_id(metadata.schema())),
         keeps_lineage=keeps_lineage(metadata),
     )
-
-
-def _accepted(
-    changes: Sequence[Rewrite], snapshot_id: int | None, dropped_by_snapshot: dict[int, list[Rewrite]]
-) -> list[Rewrite]:
-    """What is in the table now: what was committed by the attempt whose snapshot it was."""
-    if snapshot_id is None or snapshot_id not in dropped_by_snapshot:
-        return []
-    dropped = {id(change) for change in dropped_by_snapshot[snapshot_id]}
-    return [change for change in changes if id(change) not in dropped]
 
 
 def _written_by(change: Rewrite) -> set[str]:

@@ -21,14 +21,8 @@ from table_format.metadata.document import TableMetadata
 from table_format.scan.deletes import DeleteCache
 from table_format.scan.plan import FileTask
 
-_HISTORY: Final = ("snapshots", "snapshot-log", "metadata-log", "refs", "statistics", "partition-statistics")
 _PATHS: Final = 2
 """Files that a group may begin: one, and another one when it falls back from one way of writing to the other."""
-
-
-def without_history(metadata: TableMetadata) -> TableMetadata:
-    """What a group needs of the metadata: schemas, specs, orders, properties; the rest may be hundreds of megabytes."""
-    return TableMetadata({key: value for key, value in metadata.document.items() if key not in _HISTORY})
 
 
 def new_session() -> bytes:

@@ -1,5 +1,8 @@
 """Replacing data files by others with the same rows: a REPLACE snapshot that leaves the table's content alone.
 
+Or by others that lack some of the rows, as these are to go: an OVERWRITE, or a DELETE where none is left; all else is
+the same.
+
 Outputs carry the data sequence number of the snapshot that was planned on, so that equality deletes which arrived
 meanwhile still reach them and older ones no longer do. A group is committed only while every input is live and no
 new position delete touches one; a group that lost is dropped alone. Delete files that are dead afterwards go in
@@ -59,11 +62,13 @@ def rewrite(  # noqa: PLR0913 - what is rewritten, and what every commit needs
     ids: Ids,
     cache: TreeCache | None = None,
     deletes: Sequence[DeleteRewrite] = (),
+    operation: Operation = Operation.REPLACE,
 ) -> tuple[Change | None, list[Rewrite]]:
     """The change that replaces what can still be replaced, and the groups and deletes that lost their race.
 
     None when nothing is left: nothing is committed then. Give the attempts of one commit loop the same `cache`. No
-    data file may be both in a group and one whose deletes are rewritten.
+    data file may be both in a group and one whose deletes are rewritten. The `operation` says what becomes of the
+    content.
 
     Raises:
         Invalid: a group contradicts itself (mixed partitions, more rows out than in, a file in two groups, …), or its
@@ -85,7 +90,7 @@ def rewrite(  # noqa: PLR0913 - what is rewritten, and what every commit needs
     if not kept:
         return None, dropped
     with SnapshotProducer(store, table, clock=clock, ids=ids) as producer:
-        return _replace(producer, tree, accepted, moved, summary), dropped
+        return _replace(producer, tree, accepted, moved, (operation, summary)), dropped
 
 
 def _concerned(groups: Sequence[RewriteGroup], deletes: Sequence[DeleteRewrite]) -> Iterator[str]:
@@ -197,8 +202,11 @@ def _replace(
     tree: HeadTree,
     groups: Sequence[RewriteGroup],
     deletes: Sequence[DeleteRewrite],
-    summary: Mapping[str, str],
+    kind: tuple[Operation, Mapping[str, str]],
 ) -> Change:
+    operation, summary = kind
+    if operation is Operation.OVERWRITE and not any(group.outputs for group in groups):
+        operation = Operation.DELETE
     removed = {entry.data_file.file_path for group in groups for entry in group.inputs}
     outputs = [(file, group.base_sequence_number) for group in groups for file in group.outputs]
     moved = [(change.output, change.sequence_number) for change in deletes if change.output is not None]
@@ -223,7 +231,7 @@ def _replace(
     kept = kept_manifests(producer, tree, gone, changes)
     carried = carried_ingest_keys(ancestor_summaries(producer.metadata))
     return producer.finish(
-        Operation.REPLACE, [*new, *kept], changes, extra={**carried, **summary}, recount=after.counts
+        operation, [*new, *kept], changes, extra={**carried, **summary}, recount=after.counts
     )
 
 

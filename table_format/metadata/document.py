@@ -15,6 +15,7 @@ from table_format.metadata import jsontext
 from table_format.metadata.text import text_of
 from table_format.metadata.validity import check_document
 
+_HISTORY = ("snapshots", "snapshot-log", "metadata-log", "refs", "statistics", "partition-statistics")
 NO_SNAPSHOT = -1  # what old writers put into `current-snapshot-id` for "none"
 
 
@@ -36,6 +37,10 @@ class TableMetadata:
     def to_bytes(self) -> bytes:
         """The document as compact JSON, keys in their order."""
         return text_of(self.document).raw
+
+    def without_history(self) -> "TableMetadata":
+        """What reading and writing rows needs: schemas, specs, orders, properties; the rest may be very large."""
+        return TableMetadata({key: value for key, value in self.document.items() if key not in _HISTORY})
 
     @property
     def format_version(self) -> int:

@@ -34,8 +34,8 @@ def timed_lake(*, kind="timestamptz", spec=None, more=(), **properties):
     return Lake(MemoryObjectStore(clock), clock=clock, schema=schema(kind, *more), spec=spec, **properties)
 
 
-def write(lake: Lake, times: Sequence[datetime | None]) -> list[DataFile]:
-    """Append rows with these times: a file for each partition they fall into."""
+def write(lake: Lake, times: Sequence[datetime | None], first_id: int = 0) -> list[DataFile]:
+    """Append rows with these times, their ids counted on: a file for each partition they fall into."""
     writer = TableWriter(store=lake.store, metadata=lake.metadata, ids=lake.ids, target_bytes=1 << 20)
     column = writer.arrow_schema.field("at").type
     values = [None if time is None else time for time in times]
@@ -46,7 +46,7 @@ def write(lake: Lake, times: Sequence[datetime | None]) -> list[DataFile]:
     arrays = {
         field.name: pa.array(values, column)
         if field.name == "at"
-        else pa.array(range(len(times)), field.type)
+        else pa.array(range(first_id, first_id + len(times)), field.type)
         if field.name == "id"
         else pa.nulls(len(times), field.type)
         for field in writer.arrow_schema

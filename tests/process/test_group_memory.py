@@ -16,10 +16,17 @@ MOST = 512 * MB
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("case", "scale"),
-    [("equality-keys", 0.06), ("columns", 0.1), ("row-groups", 0.15), ("strings", 0.3), ("sorted", 0.3)],
+    [
+        ("equality-keys", 0.06),
+        ("columns", 0.1),
+        ("row-groups", 0.15),
+        ("strings", 0.3),
+        ("sorted", 0.3),
+        ("old-rows", 0.3),
+    ],
 )
 def test_group_memory_is_bounded(tmp_path: Path, case: str, scale: float) -> None:
     found = measure(case, tmp_path, scale)
     assert found["rows"] > 0
-    assert (found["deleted"] > 0) == (case == "equality-keys")
+    assert (found["deleted"] > 0) == (case in ("equality-keys", "old-rows"))
     assert found["peak"] < MOST

@@ -79,12 +79,13 @@ def effect(world: "World", uuid: str, how: str) -> Effect | None:
     world.next_version += 10
     if how in ("position", "copy"):
         return Effect(drop_rows=frozenset({rng.choice(rows)})) if rows else None
-    old = rng.random() < 0.2
+    old = rng.random() < 0.2 or how == "mixed"
     time = world.sim.now_ms() - (OLD_DAYS * DAY_MS if old else 0)
-    ids = rng.sample(range(6), 1 if how == "upsert" else rng.randint(1, 3))
+    ids = rng.sample(range(6), {"upsert": 1, "mixed": 3}.get(how) or rng.randint(1, 3))
     add = frozenset((i, rng.choice(NAMES), version + n) for n, i in enumerate(ids))
-    for row in add:
-        oracle.times[row[2]] = time
+    for number, row in enumerate(sorted(add)):
+        # Of three rows one stays young, so that files hold both kinds.
+        oracle.times[row[2]] = world.sim.now_ms() if len(add) == 3 and number == 0 else time
     if how == "upsert":
         return Effect(add=add, drop_ids=frozenset(ids))
     return Effect(add=add, offset=version if how == "ingest" else None)
@@ -97,7 +98,7 @@ def ordered(world: "World", uuid: str, how: str, branch: str | None = None) -> O
         return None
     world.ops += 1
     order = Order(
-        op=f"{how}-{world.ops}", how="append" if how == "ingest" else how, effect=wanted, branch=branch
+        op=f"{how}-{world.ops}", how="append" if how in ("ingest", "mixed") else how, effect=wanted, branch=branch
     )
     world.oracle.effects[order.op] = wanted
     return order

@@ -11,7 +11,6 @@ from sqlalchemy import update
 
 import catalog_server.services.commits as commit_service
 import maintenance.compaction.rewrite as rewriting
-import maintenance.compaction.session as compaction_session
 import maintenance.expiration.job as expiration_job
 import maintenance.expiration.plan as expiration_plan
 import maintenance.expiration.session as expiration_session
@@ -26,7 +25,7 @@ from catalog_server.services.idempotency import IdempotencyService
 from catalog_server.services.tables import TableService
 from catalog_server.store import idempotency, pointers
 from catalog_server.store.schema import tables
-from maintenance import reach, watched
+from maintenance import outputs, reach, watched
 from maintenance.expiration.plan import Nothing, plan
 from maintenance.reach import reach_of_gone
 from table_format.commit import retry, tree
@@ -74,7 +73,7 @@ def compaction_forgets_rows(patch: Patch) -> None:
 
 def compaction_takes_no_answer_for_a_refusal(patch: Patch) -> None:
     """Its outputs go when the commit was not answered (R3)."""
-    for module in (compaction_session, watched):
+    for module in (outputs, watched):
         patch.setattr(module, "CERTAINLY_REFUSED", (*watched.CERTAINLY_REFUSED, CommitStateUnknown))
     patch.setattr(retry, "RELOADS", 0)
 

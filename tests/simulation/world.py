@@ -52,7 +52,7 @@ POLICIES: dict[str, JsonObject] = {
     "icebergUnreferencedFileRemoval": {"unreferencedDays": 1, "nonCurrentDays": 1},
     "icebergManifests": {"minManifests": 2},
     "icebergStatistics": {},
-    "icebergRecordExpiration": {"days": 30, "column": "at"},
+    "icebergRecordExpiration": {"days": 30, "column": "at", "rowDeleteShare": 0.01},
 }
 
 
@@ -359,7 +359,7 @@ def make(
                 SYSTEM, BUCKET, ident, spec(partitioned, **{"format-version": str(version)})
             )
         )
-        for how in ("append", "ingest", "upsert", "append", "position") if upserts else ("append",) * 4:
+        for how in ("append", "ingest", "upsert", "append", "mixed", "position") if upserts else ("append",) * 4:
             acts.write(ident, how)(world, client)
         acts.tag(ident, "kept")(world, client)
         table = client.catalog.load(ident)

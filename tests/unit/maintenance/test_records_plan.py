@@ -15,8 +15,10 @@ NOW_MS = int(NOW.timestamp() * 1000)
 AT = 2
 
 
-def policy(days=10, column=None):
-    return RecordPolicy(disabled_reason=None, interval_seconds=1, days=days, column=column)
+def policy(days=10, column=None, share=1):
+    return RecordPolicy(
+        disabled_reason=None, interval_seconds=1, days=days, column=column, row_delete_share=share
+    )
 
 
 def planned(lake, change=None, **settings):

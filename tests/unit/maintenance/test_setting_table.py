@@ -67,6 +67,8 @@ CASES = {
     (UNREFERENCED, "nonCurrentSeconds"): (DAY_S, DAY_S + 1, "noncurrent_seconds", DAY_S, DAY_S + 1),
     (RECORDS, "days"): (1, 2, "days", 1, 2),
     (RECORDS, "column"): ("a", "b", "column", "a", "b"),
+    (RECORDS, "rowDeleteShare"): (0.1, 1, "row_delete_share", 0.1, 1.0),
+    (RECORDS, "maxBytesPerRun"): (MIB, 2 * MIB, "max_bytes_per_run", MIB, 2 * MIB),
     (MANIFESTS, "targetSizeBytes"): (MIB, 2 * MIB, "target_size_bytes", MIB, 2 * MIB),
     (MANIFESTS, "minManifests"): (2, 3, "min_manifests", 2, 3),
     (MANIFESTS, "triggerCommits"): (1, 2, "trigger_commits", 1, 2),
