@@ -27,6 +27,7 @@ from catalog_server.services.idempotency import IdempotencyService
 from catalog_server.services.ingest_topics import IngestTopicService
 from catalog_server.services.job_context import DatabaseJobContext, DatabaseUnreferencedLog
 from catalog_server.services.job_figures import JobFigures
+from catalog_server.services.job_pace import PaceLimits
 from catalog_server.services.jobs import JobLimits, JobService
 from catalog_server.services.locations import check_text, three_slashes
 from catalog_server.services.metadata_files import MetadataFiles
@@ -53,7 +54,8 @@ from catalog_server.services.views import ViewService
 from catalog_server.settings import Settings, SettingsError, StartError
 from catalog_server.store.engine import Database, choose
 from maintenance.executors.choice import executor_of
-from maintenance.executors.port import Executor, InlineExecutor
+from maintenance.executors.inline import InlineExecutor
+from maintenance.executors.port import Executor
 from maintenance.ports import Job, JobSettings
 from table_format.clock import Clock, Ids, SystemClock, SystemIds
 from table_format.errors import AlreadyExists, Invalid, NoSuchWarehouse, Unsupported
@@ -314,6 +316,7 @@ def _executor(settings: Settings) -> Executor:
         wanted.executor,
         side_by_side=wanted.group_processes,
         memory_mb=wanted.group_memory_mb,
+        most_memory_mb=wanted.memory_mb,
         ray_address=wanted.ray_address,
     )
 
@@ -359,6 +362,7 @@ def _job_limits(settings: Settings) -> JobLimits:
         kept_ms=wanted.history_days * _DAY_MS,
         total=wanted.total_concurrency or None,
         per_bucket=wanted.bucket_concurrency or None,
+        pace=PaceLimits.of(wanted),
     )
 
 

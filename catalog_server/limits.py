@@ -167,6 +167,32 @@ class MaintenanceSettings(Group):
         ge=256,
         description="The most memory that the process which rewrites a group may take; a group that takes more fails.",
     )
+    memory_mb: int = Field(
+        0,
+        ge=0,
+        description="The most memory of all groups that one worker has rewritten side by side: as many run as "
+        "`maintenance.group_memory_mb` fits into it, at least one; 0 is no limit.",
+    )
+    total_memory_mb: int = Field(
+        0,
+        ge=0,
+        description="The same for all workers together, shared evenly by the jobs that run; 0 is no limit.",
+    )
+    mb_per_second: float = Field(
+        0,
+        ge=0,
+        description="MiB a second that one worker's jobs read and write together as they rewrite files; 0 is no limit.",
+    )
+    total_mb_per_second: float = Field(
+        0,
+        ge=0,
+        description="The same for all workers together, shared evenly by the jobs that run; 0 is no limit.",
+    )
+    bucket_mb_per_second: float = Field(
+        0,
+        ge=0,
+        description="The same for the jobs on the tables of one bucket; 0 is no limit.",
+    )
     ray_address: str = Field(
         "",
         description="Where the Ray cluster is, as `ray.init` takes it; empty starts one on the worker's machine.",

@@ -131,6 +131,12 @@ JOB_BYTES = Counter(
     ("kind", "part"),
     registry=REGISTRY,
 )
+JOB_THROTTLED_SECONDS = Counter(
+    "frazil_maintenance_throttled_seconds_total",
+    "Time that maintenance jobs which ended had waited, in all their threads, as they read or wrote too fast.",
+    ("kind",),
+    registry=REGISTRY,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +170,9 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("frazil_maintenance_files_total", "counter", ("kind", "part"), "Files before, after and deleted."),
     Metric("frazil_maintenance_bytes_total", "counter", ("kind", "part"), "Bytes before, after and deleted."),
+    Metric(
+        "frazil_maintenance_throttled_seconds_total", "counter", ("kind",), "Time that jobs were held back."
+    ),
     Metric("frazil_metrics_reports_total", "counter", ("outcome",), "Clients' metrics reports by outcome."),
 )
 """Every metric by its public name; a test holds this list and the registry together."""

@@ -5,9 +5,10 @@ Once the job is told to stop, it stays told; and whether it was told decides how
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 
-from maintenance.executors.port import Executor, Reach
+from maintenance.executors.port import UNLIMITED, Executor, Pace, Reach
 from maintenance.policies import Policy
 from maintenance.ports import (
     LEASE_LOST,
@@ -41,6 +42,8 @@ class LeasedContext:
         self._lock = threading.Lock()
         self._stop: Stop | None = None
         self._told = False
+        self.pace: Pace = UNLIMITED
+        """How fast it may go now; its worker keeps it up to date."""
 
     def stop(self, why: Stop) -> None:
         """From now on the job is to end, whatever the database says."""
@@ -122,8 +125,8 @@ class LeasedContext:
         return self._inner.reaches(path)
 
     def reach(self, location: str) -> Reach:
-        """How it is reached."""
-        return self._inner.reach(location)
+        """How it is reached, and how fast."""
+        return replace(self._inner.reach(location), pace=lambda: self.pace)
 
     def policy(self, kind: JobKind) -> Policy:
         """The policy in force."""

@@ -253,8 +253,13 @@ def in_force(kind: str, explained: Explained, table_properties: Mapping[str, str
         "max_concurrent_jobs": values.get("maxConcurrentJobs"),
         "notes": explained.notes,
     }
+    rewriting: dict[str, Any] = {
+        "max_bytes_per_run": values.get("maxBytesPerRun"),
+        "max_mb_per_second": values.get("maxMBPerSecond"),
+        "max_memory_mb": values.get("maxMemoryMB"),
+    }
     if wanted is COMPACTION:
-        return _compaction(values, _tiers(explained), common)
+        return _compaction(values, _tiers(explained), common | rewriting)
     if wanted is SNAPSHOTS:
         return _snapshots(values, common)
     if wanted is MANIFESTS:
@@ -271,8 +276,8 @@ def in_force(kind: str, explained: Explained, table_properties: Mapping[str, str
             days=int(values.get("days", 0)),
             column=values.get("column"),
             row_delete_share=float(values["rowDeleteShare"]),
-            max_bytes_per_run=int(values["maxBytesPerRun"]),
             **common,
+            **rewriting,
         )
     return UnreferencedPolicy(
         unreferenced_seconds=seconds_of(values, "unreferencedDays") or 0,
@@ -317,7 +322,6 @@ def _compaction(values: JsonObject, chosen: tuple[Tier, ...], common: dict[str, 
         delete_file_threshold=int(values["deleteFileThreshold"]),
         delete_ratio=float(values["deleteRatio"]),
         merge_position_deletes=bool(values["mergePositionDeletes"]),
-        max_bytes_per_run=int(values["maxBytesPerRun"]),
         trigger_file_count=int(values["triggerFileCount"]),
         trigger_bytes=values.get("triggerBytes"),
         trigger_delete_files=values.get("triggerDeleteFiles"),

@@ -41,7 +41,19 @@ class InForce:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionPolicy(InForce):
+class Rewriting(InForce):
+    """What every kind of policy says whose jobs rewrite data files."""
+
+    max_bytes_per_run: int = MAX_BYTES_PER_RUN
+    """Input of one run."""
+    max_mb_per_second: int | None = None
+    """What jobs of this kind on all tables of the bucket read and write together; None: as the server allows."""
+    max_memory_mb: int | None = None
+    """What groups may take that such jobs have rewritten at the same time; None: as the server allows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPolicy(Rewriting):
     """What compaction does for one table."""
 
     target_file_size_bytes: int
@@ -60,8 +72,6 @@ class CompactionPolicy(InForce):
     """Share of a data file's rows that is probably deleted, from which it is rewritten for its sake."""
     merge_position_deletes: bool = True
     """Whether small position delete files are merged, or turned into vectors, where their data files stay."""
-    max_bytes_per_run: int = MAX_BYTES_PER_RUN
-    """Input of one run."""
     copy_row_groups: bool = True
     """Whether row groups may be copied as they are, instead of being decoded and encoded."""
     trigger_file_count: int
@@ -93,7 +103,7 @@ class UnreferencedPolicy(InForce):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordPolicy(InForce):
+class RecordPolicy(Rewriting):
     """When rows of one table are old enough to go, and by which column."""
 
     days: int
@@ -101,8 +111,6 @@ class RecordPolicy(InForce):
     """None: the one column by whose time the table is partitioned."""
     row_delete_share: float
     """Part of a file's rows that must be old for it to be rewritten without them; 1: files only go whole."""
-    max_bytes_per_run: int = MAX_BYTES_PER_RUN
-    """Files that one run rewrites."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

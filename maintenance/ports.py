@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
 
-from maintenance.executors.port import Executor, Reach
+from maintenance.executors.port import Executor, Pace, Reach
 from maintenance.policy_types import Policy
 from table_format.catalog import TableCatalog
 from table_format.clock import Clock, Ids
@@ -126,6 +126,10 @@ class JobQueue(Protocol):
 
     async def save_plan(self, job_id: int, token: str, plan: JsonObject) -> bool:
         """Store what a later attempt must know, durably, before this returns."""
+        ...
+
+    async def pace(self, job: Job, worker: str) -> Pace:
+        """How fast a claimed job of that worker may go, beside as many others as run now."""
         ...
 
     async def requeue_stalled(self, now_ms: int) -> int:

@@ -188,6 +188,15 @@ def _common(interval_seconds: int) -> dict[str, Rule]:
     }
 
 
+def _rewriting() -> dict[str, Rule]:
+    """Settings of the kinds that rewrite files in an executor."""
+    return {
+        "maxBytesPerRun": whole(MIB, _MAX_LONG, MAX_BYTES_PER_RUN),
+        "maxMBPerSecond": whole(1, 1_000_000),
+        "maxMemoryMB": whole(256, 100_000_000),
+    }
+
+
 SETTINGS: Final[Mapping[str, Mapping[str, Rule]]] = {
     "icebergCompaction": {
         "targetFileSizeMB": whole(64, 512, 512),
@@ -204,7 +213,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Rule]]] = {
         "deleteFileThreshold": whole(1, 1_000_000, 100),
         "deleteRatio": Rule(check=_ratio, bounds="above 0, at most 1", default=0.3),
         "mergePositionDeletes": Rule(check=_truth, bounds="true or false", default=True),
-        "maxBytesPerRun": whole(MIB, _MAX_LONG, MAX_BYTES_PER_RUN),
+        **_rewriting(),
         "triggerFileCount": whole(1, 1_000_000, 10),
         "triggerBytes": whole(MIB, _MAX_LONG),
         "triggerDeleteFiles": whole(1, 1_000_000),
@@ -234,7 +243,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Rule]]] = {
         "days": whole(1, _MAX_DAYS),
         "column": Rule(check=_column, bounds="the name of a date or timestamp column"),
         "rowDeleteShare": Rule(check=_ratio, bounds="above 0, at most 1", default=0.5),
-        "maxBytesPerRun": whole(MIB, _MAX_LONG, MAX_BYTES_PER_RUN),
+        **_rewriting(),
         **_common(DAY_S),
     },
     "icebergManifests": {
@@ -254,7 +263,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Rule]]] = {
     },
 }
 
-BUCKETS_ONLY: Final = frozenset({"maxConcurrentJobs"})
+BUCKETS_ONLY: Final = frozenset({"maxConcurrentJobs", "maxMBPerSecond", "maxMemoryMB"})
 """Settings that are about all tables of a bucket together."""
 
 TWINS: Final[Mapping[str, str]] = {

@@ -129,6 +129,7 @@ class Worker:
             report: Report | None = None
             failure: Exception | None = None
             try:
+                context.pace = await self._queue.pace(job, self._settings.owner)
                 report = await anyio.to_thread.run_sync(
                     self._runners[job.kind], context, job, limiter=limiter
                 )
@@ -169,10 +170,18 @@ class Worker:
                 held = asked - confirmed < lease_s * 3 / 4
             else:
                 confirmed = asked
+                await self._keep_pace(job, context)
             if not held:
                 _log.warning("maintenance.lease_lost")
                 context.stop(Stop.LOST)
                 return
+
+    async def _keep_pace(self, job: Job, context: LeasedContext) -> None:
+        """Let the job go as fast as it may beside those that run now; unanswered, as fast as before."""
+        try:
+            context.pace = await self._queue.pace(job, self._settings.owner)
+        except Exception as error:  # noqa: BLE001 - in a loop at the top, as its caller's
+            _log.warning("maintenance.pace_not_read", error=str(error))
 
     async def _watch_for_cancel(self, job: Job, context: LeasedContext) -> None:
         """Tell the job soon when somebody asks it to end; before it deletes anything it asks for itself."""

@@ -19,6 +19,16 @@ _Row = Sequence[object]
 
 _LISTS: Final[Mapping[str, tuple[str, Sequence[str], Callable[..., _Row]]]] = {
     "paths": ("Files to delete", ["file"], lambda path: [path]),
+    "rewrite": (
+        "Files to write anew without their old rows",
+        ["file", "size", "rows", "old, probably"],
+        lambda file: [
+            file["path"],
+            size(file["bytes"]),
+            file["records"],
+            "not known" if file["old-share"] is None else f"{file['old-share']:.0%}",
+        ],
+    ),
     "delete": ("Files to delete", ["file", "size"], lambda path, count: [path, size(count)]),
     "mark": (
         "Files to mark as unreferenced",
@@ -69,6 +79,7 @@ _NAMES: Final = {
     "data-files": "data files of the table",
     "kept": "snapshots kept",
     "older-than-ms": "older than",
+    "files-to-rewrite": "files with old rows beside others",
     "left-alone": "left alone",
     "too-young": "files too young to tell",
     "waiting": "files marked and waiting",

@@ -17,6 +17,7 @@ from catalog_server.telemetry import (
     JOB_FILES,
     JOB_OUTCOMES,
     JOB_SECONDS,
+    JOB_THROTTLED_SECONDS,
     JOBS,
     JOBS_OVERDUE,
     JOBS_WAITING_SECONDS,
@@ -101,6 +102,12 @@ class JobFigures:
         figures = report.get("figures")
         for names, counter in ((_FILES, JOB_FILES), (_BYTES, JOB_BYTES)):
             for name, part in names.items():
-                number = figures.get(name) if isinstance(figures, dict) else None
-                if isinstance(number, int) and number > 0:
+                if (number := _number(figures, name)) > 0:
                     counter.labels(one.kind, part).inc(number)
+        JOB_THROTTLED_SECONDS.labels(one.kind).inc(_number(figures, "throttledMs") / 1000)
+
+
+def _number(figures: object, name: str) -> int:
+    """A figure of a report; 0 when it has none of that name."""
+    number = figures.get(name) if isinstance(figures, dict) else None
+    return max(number, 0) if isinstance(number, int) else 0

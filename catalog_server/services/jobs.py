@@ -11,6 +11,7 @@ from typing import TypeAlias
 from sqlalchemy import Connection
 
 from catalog_server.services import commit_unit, job_due, paging
+from catalog_server.services.job_pace import NO_LIMITS, PaceLimits, pace
 from catalog_server.services.job_status import KindStatus, kind_status
 from catalog_server.services.lease_watch import LeaseWatch
 from catalog_server.services.policies import PolicyService
@@ -25,6 +26,7 @@ from catalog_server.store.jobs import Claimant, ClaimRules, JobBirth, JobRow, Jo
 from catalog_server.store.keys import key_of
 from catalog_server.store.tables import TableRow
 from catalog_server.store.units import row_locks
+from maintenance.executors.port import Pace
 from maintenance.policies import PolicyType
 from maintenance.ports import Job, JobKind, NewJob
 from maintenance.schedule import NextRun
@@ -56,6 +58,8 @@ class JobLimits:
     """Most jobs that run at the same time; None is no limit."""
     per_bucket: int | None = None
     """The same for the tables of one bucket."""
+    pace: PaceLimits = NO_LIMITS
+    """How fast those that run may go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,6 +282,10 @@ class JobService:
     async def save_plan(self, job_id: int, token: str, plan: JsonObject) -> bool:
         """Store what a later attempt must know, durably, before this returns."""
         return await self._database.write(rows.save_plan, job_id, token, plan)
+
+    async def pace(self, job: Job, worker: str) -> Pace:
+        """How fast a claimed job of that worker may go, beside as many others as run now."""
+        return await self._database.read(pace, job, worker, self._limits.pace)
 
     async def requeue_stalled(self, now_ms: int) -> int:
         """Give back jobs whose lease ran out and was not renewed while this was called again and again; how many."""

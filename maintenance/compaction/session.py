@@ -178,6 +178,7 @@ class Session:
             TableFormatError: the failure says nothing about that group.
         """
         self._spent.rewriting += ended.seconds
+        self._spent.throttled += ended.throttled
         for kind, number in ended.calls.items():
             self._spent.store.count(kind, number)
         result, error = ended.result, ended.error

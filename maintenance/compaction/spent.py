@@ -23,6 +23,8 @@ class Spent:
     rewriting: float = 0.0
     """Of all groups together, also where they ran side by side."""
     committing: float = 0.0
+    throttled: float = 0.0
+    """Seconds of rewriting that went by waiting, as it was too fast."""
 
     @contextmanager
     def on_planning(self) -> Iterator[None]:
@@ -46,6 +48,7 @@ class Spent:
             "planMs": int(self.planning * 1000),
             "rewriteMs": int(self.rewriting * 1000),
             "commitMs": int(self.committing * 1000),
+            "throttledMs": int(self.throttled * 1000),
             "storeCalls": [f"{number} {kind}" for kind, number in sorted(self.store.calls.items())],
         }
 

@@ -19,8 +19,9 @@ from typing import Any, BinaryIO, Final
 
 import pyarrow as pa
 
+from maintenance.executors.inline import attempt
 from maintenance.executors.memory import resident, watch, within
-from maintenance.executors.port import Ended, GoOn, Reach, Stopped, Work, attempt
+from maintenance.executors.port import Ended, GoOn, Reach, Stopped, Work
 from maintenance.places import holds
 from table_format.errors import Internal
 from table_format.io import resolve
@@ -41,11 +42,19 @@ class Order:
     location: str
     properties: Mapping[str, str] = field(repr=False)
     within: str
+    bytes_per_second: float | None = None
 
     @classmethod
-    def of(cls, work: Work[Any], reach: Reach) -> "Order":
-        """The order to do that work with those objects."""
-        return cls(work=work, location=reach.location, properties=reach.properties, within=reach.within)
+    def of(cls, work: Work[Any], reach: Reach, most: int) -> "Order":
+        """The order to do that work with those objects, where there is room for `most` pieces of work."""
+        _, rate = reach.pace().among(most)
+        return cls(
+            work=work,
+            location=reach.location,
+            properties=reach.properties,
+            within=reach.within,
+            bytes_per_second=rate,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +71,7 @@ def answer(order: Order, go_on: GoOn) -> Answer:
     """Execute an order here; what nobody expected becomes an error too."""
     store = Confined(resolve.store_for(order.location, order.properties), order.within, holds)
     try:
-        ended = attempt(order.work, store, go_on)
+        ended = attempt(order.work, store, go_on, order.bytes_per_second)
     except Stopped:
         return Answer(ended=None, resident=resident())
     except Exception as error:  # noqa: BLE001 - top of the loop: the other end is told, and logs it

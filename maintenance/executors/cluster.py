@@ -12,8 +12,9 @@ from typing import Any, Final
 import structlog
 
 from maintenance.executors.child import Answer, Order, answer
+from maintenance.executors.inline import InlineExecutor
 from maintenance.executors.memory import within
-from maintenance.executors.port import Ended, GoOn, InlineExecutor, R, Reach, Work, WorkLost, stays_here
+from maintenance.executors.port import Ended, GoOn, R, Reach, Work, WorkLost, stays_here
 from table_format.errors import Unavailable
 
 _log = structlog.get_logger(__name__)
@@ -52,11 +53,12 @@ class RayExecutor:
         try:
             while more or running:
                 go_on()
-                while more and len(running) < most:
+                side_by_side, _ = reach.pace().among(most)
+                while more and len(running) < side_by_side:
                     work = next(pending, None)
                     more = work is not None
                     if work is not None:
-                        order = Order.of(work, reach)
+                        order = Order.of(work, reach, most)
                         running[self._remote.remote(order, self._memory)] = work
                 if running:
                     done, _ = ray.wait(list(running), num_returns=1, timeout=_POLL_SECONDS)

@@ -4,14 +4,12 @@ A piece travels, so it is picklable and holds no store: it is given one where it
 committed never travels. A piece that is lost with its process says nothing of the others.
 """
 
-import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from table_format.errors import TableFormatError, Unavailable, Unsupported
 from table_format.ident import canonical, scheme
-from table_format.io.counted import CountedStore
 from table_format.io.store import ObjectStore
 
 R = TypeVar("R")
@@ -51,6 +49,29 @@ class Work(Protocol[R_co]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How fast a job may go, as many jobs as run at this moment."""
+
+    bytes_per_second: float | None = None
+    """What its pieces read and write together; None is no limit."""
+    pieces: int | None = None
+    """How many of them may run side by side; None: as many as there is room for."""
+
+    def among(self, most: int) -> tuple[int, float | None]:
+        """How many pieces may run where there is room for `most`, and how many bytes a second each may move."""
+        side_by_side = most if self.pieces is None else max(1, min(most, self.pieces))
+        rate = self.bytes_per_second
+        return side_by_side, None if rate is None else rate / side_by_side
+
+
+UNLIMITED: Final = Pace()
+
+
+def _unlimited() -> Pace:
+    return UNLIMITED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
     """How the objects are reached: here by `store`, elsewhere by a store made of the location and its properties."""
 
@@ -61,6 +82,8 @@ class Reach:
     """The place outside of which nothing is reached, whatever metadata names."""
     store: ObjectStore
     """Confined to that place already."""
+    pace: Callable[[], Pace] = _unlimited
+    """Asked whenever a piece begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +96,8 @@ class Ended(Generic[R]):
     calls: Mapping[str, int] = field(default_factory=dict)
     """Calls of the object store, by kind; unknown (empty) when the process was lost."""
     seconds: float = 0.0
+    throttled: float = 0.0
+    """Seconds of them, or of several threads at once, that it waited as it was too fast."""
 
 
 class Executor(Protocol):
@@ -90,32 +115,6 @@ class Executor(Protocol):
         ...
 
 
-def attempt(work: Work[R], store: ObjectStore, go_on: GoOn) -> Ended[R]:
-    """Run one piece here."""
-    counted = CountedStore(store)
-    began = time.monotonic()
-    result: R | None = None
-    failure: TableFormatError | None = None
-    try:
-        result = work.run(counted, go_on)
-    except TableFormatError as error:
-        failure = error
-    took = time.monotonic() - began
-    return Ended(work=work, result=result, error=failure, calls=counted.calls, seconds=took)
-
-
 def stays_here(reach: Reach) -> bool:
     """Whether the objects are in this process's memory, so that no other process can reach them."""
     return scheme(canonical(reach.location)) == "memory"
-
-
-class InlineExecutor:
-    """Executes in the caller's thread, one piece after the other."""
-
-    def run(self, works: Iterable[Work[R]], reach: Reach, go_on: GoOn) -> Generator[Ended[R], None, None]:
-        """Execute all."""
-        for work in works:
-            yield attempt(work, reach.store, go_on)
-
-    def close(self) -> None:
-        """Nothing to end."""

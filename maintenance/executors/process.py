@@ -16,11 +16,11 @@ from typing import Any, Final
 import structlog
 
 from maintenance.executors.child import EXCEEDED, Answer, Order, frame, read_frame
+from maintenance.executors.inline import InlineExecutor
 from maintenance.executors.memory import told
 from maintenance.executors.port import (
     Ended,
     GoOn,
-    InlineExecutor,
     MemoryExceeded,
     R,
     Reach,
@@ -43,7 +43,8 @@ class ProcessPool:
 
     def __init__(self, *, processes: int, memory_bytes: int) -> None:
         """Prepare; `processes` is how many may run at the same time, 0 for one a core."""
-        self._slots = threading.Semaphore(processes or os.cpu_count() or 1)
+        self._most = processes or os.cpu_count() or 1
+        self._slots = threading.Semaphore(self._most)
         self._memory = memory_bytes
         self._lock = threading.Lock()
         self._idle: list[_Child] = []
@@ -62,7 +63,7 @@ class ProcessPool:
         try:
             while more or running:
                 go_on()
-                while more and self._slots.acquire(blocking=False):
+                while more and self._may_begin(reach, running) and self._slots.acquire(blocking=False):
                     more = self._begin(pending, reach, running)
                 if not running:
                     if more and self._slots.acquire(timeout=_POLL_SECONDS):  # another job has them all
@@ -87,6 +88,11 @@ class ProcessPool:
                 self._timer.cancel()
         _end(idle)
 
+    def _may_begin(self, reach: Reach, running: "dict[_Child, Work[R]]") -> bool:
+        """Whether the job's pace lets another piece of it run beside those that do."""
+        side_by_side, _ = reach.pace().among(self._most)
+        return len(running) < side_by_side
+
     def _begin(self, pending: Iterator[Work[R]], reach: Reach, running: "dict[_Child, Work[R]]") -> bool:
         """Start the next piece in the slot that was taken; False when there is none."""
         begun = False
@@ -97,7 +103,7 @@ class ProcessPool:
             child = self._take()
             running[child] = work
             begun = True
-            child.send(Order.of(work, reach))
+            child.send(Order.of(work, reach, self._most))
         finally:
             if not begun:
                 self._slots.release()

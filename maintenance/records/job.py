@@ -169,6 +169,7 @@ def _report(done: RecordPlan | None, planned: RecordPlan, progress: Progress, po
         "rowsDeleted": progress.deletes_applied,
         "conflicts": progress.conflicts,
         "remainingFiles": progress.remaining,
+        "throttledMs": int(progress.throttled * 1000),
     }
     if done is not None:
         figures["dataFilesBefore"] = done.data_files

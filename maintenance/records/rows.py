@@ -57,6 +57,8 @@ class Progress:
     conflicts: int = 0
     remaining: int = 0
     """Files left to the next run, as this one has read enough."""
+    throttled: float = 0.0
+    """Seconds of reading and writing that went by waiting, as it was too fast."""
     left_alone: Counter[str] = field(default_factory=Counter)
     left_behind: list[str] = field(default_factory=list)
     stopped: str | None = None
@@ -194,6 +196,7 @@ class Rows:
         Raises:
             TableFormatError: the failure says nothing about that file.
         """
+        self.progress.throttled += ended.throttled
         result, error = ended.result, ended.error
         if result is not None:
             self._outputs.opened.update(result.opened)

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from maintenance.compaction.job import run
 from maintenance.executors.choice import executor_of
 from maintenance.executors.kinds import ExecutorKind
-from maintenance.executors.port import Ended, Executor, MemoryExceeded, Reach, Stopped, WorkLost
+from maintenance.executors.port import Ended, Executor, MemoryExceeded, Pace, Reach, Stopped, WorkLost
 from maintenance.ports import JobKind
 from maintenance.report import Outcome
 from maintenance.statistics.job import run as compute_statistics
@@ -39,7 +40,7 @@ def elsewhere(request: pytest.FixtureRequest) -> Iterator[Executor]:
 
 
 def _made(kind: ExecutorKind) -> Iterator[Executor]:
-    made = executor_of(kind, side_by_side=2, memory_mb=MEMORY >> 20, ray_address="")
+    made = executor_of(kind, side_by_side=2, memory_mb=MEMORY >> 20, most_memory_mb=0, ray_address="")
     yield made
     made.close()
 
@@ -84,6 +85,15 @@ def test_all_are_executed_and_their_calls_counted(executor: Executor, reach: Rea
     assert {(tmp_path / f"out{n}").read_bytes() for n in range(5)} == {b"rows"}
     assert all(ended.calls == {"read": 1, "write": 1} for ended in found.values())
     assert all(ended.error is None and ended.seconds >= 0 for ended in found.values())
+
+
+def test_pieces_go_no_faster_than_they_may(executor: Executor, reach: Reach, tmp_path: Path) -> None:
+    """Four bytes in and four out, wherever that is: at two a second, with a second's worth free."""
+    slow = replace(reach, pace=lambda: Pace(bytes_per_second=2, pieces=1))
+    (ended,) = done(executor, slow, Act("copy", tmp_path, "slow")).values()
+    assert ended.error is None
+    assert 1.9 < ended.throttled <= ended.seconds
+    assert (tmp_path / "slow").read_bytes() == b"rows"
 
 
 def test_nothing_to_do(executor: Executor, reach: Reach) -> None:

@@ -9,19 +9,22 @@ import pytest
 from catalog_server.bootstrap import Platform, build
 from catalog_server.services import job_due
 from catalog_server.services.handles import TableHandle
+from catalog_server.services.job_pace import PaceLimits
 from catalog_server.services.job_status import KindStatus, Result
-from catalog_server.services.jobs import JobFilter, JobState
+from catalog_server.services.jobs import JobFilter, JobLimits, JobService, JobState
 from catalog_server.services.policies import PolicyScope
 from catalog_server.services.principals import ANONYMOUS
+from catalog_server.services.tables import TableSpec
 from catalog_server.settings import load
+from maintenance.executors.port import UNLIMITED, Pace
 from maintenance.policies import PolicyType
-from maintenance.ports import MOST_BENEFIT, JobKind
+from maintenance.ports import MOST_BENEFIT, Job, JobKind
 from maintenance.schedule import Why
 from table_format.clock import SystemIds
 from table_format.errors import Invalid, NoSuchTable
 from table_format.ident import Namespace, TableIdent
 from table_format.io.memory import MemoryObjectStore
-from tests.factories.commits import append
+from tests.factories.commits import SCHEMA, append
 from tests.factories.platforms import WAREHOUSE, commit, create
 from tests.fakes.clock import ManualClock
 
@@ -229,6 +232,59 @@ async def test_as_many_jobs_run_at_once_as_the_settings_say(platform: Platform) 
     assert claimed[0] is not None
     await platform.jobs.finish(claimed[0].id, claimed[0].lease_token, {}, None)
     assert await platform.jobs.claim("w", list(JobKind), 60_000) is not None
+
+
+async def test_what_jobs_may_do_together_each_may_do_an_even_part_of(platform: Platform) -> None:
+    """By the installation, a worker, a bucket and its policies: the smallest part counts, and follows what runs."""
+    await platform.buckets.create(ANONYMOUS, "other")
+    await platform.namespaces.create(ANONYMOUS, "other", Namespace(("ns",)), {})
+    jobs = JobService(
+        platform.database,
+        (platform.clock, platform.ids),
+        platform.policies,
+        JobLimits(
+            max_attempts=5,
+            kept_ms=1,
+            lease_ms=60_000,
+            pace=PaceLimits(
+                of_worker=700.0, of_bucket=500.0, of_all=900.0, memory_mb=9000, group_memory_mb=1000
+            ),
+        ),
+    )
+
+    async def run(name: str, worker: str, bucket: str = "default", *, dry: bool = False) -> Job:
+        ident = TableIdent.of("ns", name)
+        if not dry:
+            await platform.tables.create(ANONYMOUS, bucket, ident, TableSpec(schema=SCHEMA, properties={}))
+        await jobs.request(ANONYMOUS, bucket, ident, COMPACTION, dry_run=dry)
+        job = await jobs.claim(worker, list(JobKind), 60_000)
+        assert job is not None
+        return job
+
+    one = await run("a", "w1")
+    assert await jobs.pace(one, "w1") == Pace(bytes_per_second=500.0, pieces=9)
+    await run("a", "w3", dry=True)  # reads metadata only
+    assert await jobs.pace(one, "w1") == Pace(bytes_per_second=500.0, pieces=9)
+    two = await run("b", "w2")
+    assert await jobs.pace(one, "w1") == await jobs.pace(two, "w2") == Pace(bytes_per_second=250.0, pieces=4)
+    far = await run("c", "w2", "other")
+    assert await jobs.pace(far, "w2") == Pace(bytes_per_second=300.0, pieces=3)
+    assert await jobs.pace(one, "w1") == Pace(bytes_per_second=250.0, pieces=3)
+
+    scope = PolicyScope(bucket="default", namespace=None)
+    document = {"settings": {"maxMBPerSecond": 1, "maxMemoryMB": 2500}}
+    await platform.policies.put(ANONYMOUS, scope, COMPACTION, document)
+    assert await jobs.pace(one, "w1") == Pace(bytes_per_second=250.0, pieces=1)
+    await jobs.finish(two.id, two.lease_token, {}, None)
+    assert await jobs.pace(one, "w1") == Pace(bytes_per_second=450.0, pieces=2)
+    unlimited = JobService(
+        platform.database,
+        (platform.clock, platform.ids),
+        platform.policies,
+        JobLimits(max_attempts=5, kept_ms=1, lease_ms=60_000),
+    )
+    assert await unlimited.pace(one, "w1") == Pace(bytes_per_second=float(1 << 20), pieces=2)
+    assert await unlimited.pace(far, "w2") == UNLIMITED
 
 
 async def test_history_is_forgotten_after_its_time_the_last_of_each_kind_aside(

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from maintenance.executors.port import Executor, InlineExecutor, Reach
+from maintenance.executors.inline import InlineExecutor
+from maintenance.executors.port import UNLIMITED, Executor, Pace, Reach
 from maintenance.policies import (
     COMPACTION,
     MANIFESTS,
@@ -55,6 +56,8 @@ class FakeQueue:
     def __init__(self, clock: Clock) -> None:
         self.rows: list[Row] = []
         self._claims = 0
+        self.paces: list[Pace] = []
+        """What `pace` answers in turn; then that there is no limit."""
         self._clock = clock
 
     async def claim(
@@ -122,6 +125,9 @@ class FakeQueue:
             return False
         row.plan = plan
         return True
+
+    async def pace(self, job: Job, worker: str) -> Pace:
+        return self.paces.pop(0) if self.paces else UNLIMITED
 
     async def requeue_stalled(self, now_ms: int) -> int:
         stalled = [row for row in self.rows if row.state == "running" and row.lease_until_ms < now_ms]

@@ -20,7 +20,7 @@ import uvicorn
 from catalog_server.app import create_app
 from catalog_server.bootstrap import Platform
 from catalog_server.services.job_context import DatabaseJobContext
-from maintenance.executors.port import InlineExecutor
+from maintenance.executors.inline import InlineExecutor
 from maintenance.ports import Job, JobKind, JobSettings
 from maintenance.worker import Worker, WorkerSettings
 from table_format.clock import SystemClock

@@ -17,7 +17,7 @@ from catalog_server.services.policies import PolicyService
 from catalog_server.services.stores import Stores
 from catalog_server.services.tables import TableService
 from catalog_server.services.turns import Turns
-from maintenance.executors.port import InlineExecutor
+from maintenance.executors.inline import InlineExecutor
 from maintenance.ports import Job, JobKind, JobSettings
 from maintenance.worker import RUNNERS, Worker, WorkerSettings
 from table_format.clock import Clock

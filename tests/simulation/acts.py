@@ -84,8 +84,7 @@ def effect(world: "World", uuid: str, how: str) -> Effect | None:
     ids = rng.sample(range(6), {"upsert": 1, "mixed": 3}.get(how) or rng.randint(1, 3))
     add = frozenset((i, rng.choice(NAMES), version + n) for n, i in enumerate(ids))
     for number, row in enumerate(sorted(add)):
-        # Of three rows one stays young, so that files hold both kinds.
-        oracle.times[row[2]] = world.sim.now_ms() if len(add) == 3 and number == 0 else time
+        oracle.times[row[2]] = world.sim.now_ms() if how == "mixed" and number == 0 else time
     if how == "upsert":
         return Effect(add=add, drop_ids=frozenset(ids))
     return Effect(add=add, offset=version if how == "ingest" else None)
@@ -98,7 +97,10 @@ def ordered(world: "World", uuid: str, how: str, branch: str | None = None) -> O
         return None
     world.ops += 1
     order = Order(
-        op=f"{how}-{world.ops}", how="append" if how in ("ingest", "mixed") else how, effect=wanted, branch=branch
+        op=f"{how}-{world.ops}",
+        how="append" if how in ("ingest", "mixed") else how,
+        effect=wanted,
+        branch=branch,
     )
     world.oracle.effects[order.op] = wanted
     return order

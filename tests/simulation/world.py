@@ -359,7 +359,7 @@ def make(
                 SYSTEM, BUCKET, ident, spec(partitioned, **{"format-version": str(version)})
             )
         )
-        for how in ("append", "ingest", "upsert", "append", "mixed", "position") if upserts else ("append",) * 4:
+        for how in ("append", "ingest", "upsert", "append", "position") if upserts else ("append",) * 4:
             acts.write(ident, how)(world, client)
         acts.tag(ident, "kept")(world, client)
         table = client.catalog.load(ident)
@@ -538,6 +538,9 @@ def one_job(kind: JobKind, point: int, stall_ms: int) -> str | None:
         world = World.of(sim, shared, begin.oracle)
         world.store._objects.update(begin.objects)
         services = world.services("asks", mortal=False)
+        if kind is JobKind.RECORDS:  # else there is nothing old
+            for how in ("mixed", "mixed", "position"):
+                acts.write(BASE, how)(world, world.client(services.process, lambda: [services]))
         if kind is JobKind.PURGE:
             sim.wait(services.process, services.tables.purge(SYSTEM, BUCKET, BASE))
         else:

@@ -79,6 +79,9 @@ CASES = {
     (STATISTICS, "minChangeRatio"): (0.5, 1, "min_change_ratio", 0.5, 1.0),
     (STATISTICS, "triggerCommits"): (1, 2, "trigger_commits", 1, 2),
 }
+for _kind in (COMPACTION, RECORDS):
+    CASES[_kind, "maxMBPerSecond"] = (1, 2, "max_mb_per_second", 1, 2)
+    CASES[_kind, "maxMemoryMB"] = (256, 512, "max_memory_mb", 256, 512)
 for _kind in PolicyType:
     CASES[_kind, "intervalSeconds"] = (1, 2, "interval_seconds", 1, 2)
     CASES[_kind, "quietHours"] = (*QUIET_CASE[:2], "quiet_hours", *QUIET_CASE[2:])

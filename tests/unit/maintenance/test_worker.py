@@ -6,7 +6,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from maintenance.executors.port import Stopped
+from maintenance.executors.port import UNLIMITED, Pace, Stopped
 from maintenance.leased import LeasedContext, Stop
 from maintenance.ports import DroppedNeighbour, JobKind, NewJob
 from maintenance.report import Outcome, Report, nothing
@@ -16,6 +16,7 @@ from table_format.clock import SystemClock
 from table_format.errors import CommitFailed, Invalid, Unavailable
 from table_format.ident import TableIdent
 from table_format.io.memory import MemoryObjectStore
+from tests.factories.lake import Lake
 from tests.fakes.clock import CountingIds, ManualClock
 from tests.fakes.jobs import FakeContext, FakeQueue
 
@@ -237,11 +238,110 @@ async def test_a_worker_that_claims_again_what_it_lost_is_not_taken_for_the_run_
             await anyio.sleep(0.01)
         assert await made.run_once()
 
-    made = worker(queue, clock, runner, lease_ms=400)
+    made = worker(queue, clock, runner, lease_ms=4000)
     async with anyio.create_task_group() as both:
         both.start_soon(again)
         assert await made.run_once()
     assert queue.rows[0].report["reason"] == "the second, leased: True"
+
+
+async def test_a_job_is_told_its_pace_and_each_heartbeat_tells_it_anew():
+    clock = SystemClock()
+    queue = FakeQueue(clock)
+    queue.paces = [Pace(bytes_per_second=7), Pace(bytes_per_second=3)]
+    await queue.enqueue(new())
+    seen = []
+
+    def runner(ctx, job):
+        reach = ctx.reach("memory://w")
+        seen.append(reach.pace())
+        while reach.pace() != UNLIMITED:
+            if reach.pace() != seen[-1]:
+                seen.append(reach.pace())
+            clock.sleep(0.005)
+        return nothing("as fast as it likes")
+
+    await worker(queue, clock, runner, lease_ms=4000).run_once()
+    assert seen == [Pace(bytes_per_second=7), Pace(bytes_per_second=3)]
+    assert queue.rows[0].state == "succeeded"
+
+
+async def test_without_a_pace_no_job_begins_and_one_that_runs_keeps_its_own():
+    clock = SystemClock()
+    queue = FakeQueue(clock)
+    await queue.enqueue(new())
+    begun = []
+
+    async def unknown(job, worker):
+        if begun or not answers.pop(0):
+            raise Unavailable("the database is away")
+        return Pace(bytes_per_second=7.0)
+
+    def runner(ctx, job):
+        begun.append(ctx.pace)
+        until = queue.rows[0].lease_until_ms
+        while queue.rows[0].lease_until_ms == until:  # until a heartbeat came through
+            clock.sleep(0.005)
+        return nothing(f"{ctx.pace.bytes_per_second}")
+
+    answers = [False, True]
+    queue.pace = unknown
+    await worker(queue, clock, runner, first_retry_ms=0).run_once()
+    assert (begun, queue.rows[0].state, queue.rows[0].error) == ([], "queued", "the database is away")
+    await worker(queue, clock, runner, lease_ms=4000).run_once()
+    assert (queue.rows[0].state, queue.rows[0].report["reason"]) == ("succeeded", "7.0")
+
+
+@pytest.mark.parametrize("how", ["cancelled", "lease lost"])
+async def test_a_job_that_is_held_back_keeps_its_lease_and_ends_when_it_is_told(how):
+    """At a byte a second it would wait for a year; it is told between two slices of that, and leaves no file."""
+    clock = SystemClock()
+    queue = FakeQueue(clock)
+    store = MemoryObjectStore(clock)
+    lake = Lake(store, clock=clock)
+    for number in range(3):
+        lake.append_rows({"id": number, "name": "x"})
+    files = {info.path for info in store.list(f"{lake.metadata.location}/data")}
+    await queue.enqueue(new(table_uuid=lake.metadata.uuid))
+    queue.pace = always(Pace(bytes_per_second=1e-3))
+    tiers = [{"belowBytes": 1 << 20, "targetBytes": 1 << 21}]
+    document = {"status": "enabled", "settings": {"tiers": tiers, "minInputFiles": 2}}
+
+    def surroundings(job):
+        return FakeContext(
+            catalog=lake.catalog,
+            clock=clock,
+            ids=lake.ids,
+            store=store,
+            documents={JobKind.COMPACTION: document},
+            ident=IDENT,
+        )
+
+    beats = []
+    honest = queue.heartbeat
+
+    async def heartbeat(*args):
+        beats.append(clock.monotonic())
+        if len(beats) == 2:
+            if how == "cancelled":
+                queue.rows[0].cancel_requested = True
+            else:
+                queue.rows[0].token = "another claim"
+        return await honest(*args)
+
+    queue.heartbeat = heartbeat
+    await Worker(queue, surroundings, clock, lake.ids, settings(lease_ms=4000), RUNNERS).run_once()
+    assert len(beats) >= 2
+    assert queue.rows[0].state == ("cancelled" if how == "cancelled" else "running")
+    assert len(lake.tasks()) == 3
+    assert {info.path for info in store.list(f"{lake.metadata.location}/data")} == files
+
+
+def always(pace):
+    async def answer(job, worker):
+        return pace
+
+    return answer
 
 
 async def test_a_heartbeat_that_gets_no_answer_for_a_whole_lease_gives_the_lease_up():

@@ -197,11 +197,24 @@ def test_a_plan_of_expiring_records_tells_of_files_that_leave_the_table(capsys: 
         "records": 9,
         "bytes": 2048,
         "paths": ["s3://lake/t/p"],
+        "rewrite": [
+            {"path": "s3://lake/t/q", "records": 77, "bytes": 4096, "old-share": 0.51},
+            {"path": "s3://lake/t/r", "records": 78, "bytes": 4096, "old-share": None},
+        ],
+        "files-to-rewrite": 2,
         "data-files": 3,
         "left-alone": {},
     }
     told = shown(capsys, plan)
-    for text in ("Files that leave the table (1)", "2.0 KiB", "column", "records"):
+    for text in (
+        "Files that leave the table (1)",
+        "2.0 KiB",
+        "column",
+        "records",
+        "without their old rows (2)",
+    ):
+        assert text in told, told
+    for text in ("s3://lake/t/q", "77", "51%", "not known"):
         assert text in told, told
 
 
