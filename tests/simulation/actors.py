@@ -111,7 +111,13 @@ class Services:
             catalog=self.catalog(),
             clock=self.clock,
             ids=self.ids,
-            settings=JobSettings(allow_unsafe=True, delete_batch=4, groups_per_commit=2, commit_attempts=6),
+            settings=JobSettings(
+                allow_unsafe=True,
+                delete_batch=4,
+                groups_per_commit=2,
+                commit_attempts=6,
+                max_unreferenced_share=1.0,  # a table of a few files has often more that nobody needs
+            ),
             unreferenced=DatabaseUnreferencedLog(self.database, self.clock),
             stores=self.stores,
             database=self.database,
