@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,8 @@ def plan(server: Server, table: str, kind: str) -> dict[str, Any]:
     """What that kind would do now."""
     url = f"{server.api}/buckets/default/namespaces/{NAMESPACE}/tables/{table}/maintenance/plan"
     answer = requests.post(url, json={"kind": kind}, timeout=120)
+    if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:  # the workers had no time for it yet
+        return {"outcome": "none yet", "reason": answer.text}
     answer.raise_for_status()
     found: dict[str, Any] = answer.json()
     return found
