@@ -19,11 +19,9 @@ class PathHashes:
     """The set."""
 
     def __init__(self) -> None:
-        self._sorted = np.empty(0, np.int64)
+        self._runs: list[npt.NDArray[np.int64]] = []
+        """Sorted; each is more than twice as long as the next, so that a hash is merged a few times only."""
         self._few: set[int] = set()
-
-    def __len__(self) -> int:
-        return len(self._sorted) + len(self._few)
 
     def add(self, texts: Iterable[str]) -> None:
         """Add texts."""
@@ -39,21 +37,27 @@ class PathHashes:
             self._few.clear()
 
     def _merge(self, hashes: "array[int]") -> None:
-        self._sorted = np.union1d(self._sorted, np.frombuffer(hashes, np.int64))
+        self._runs.append(np.unique(np.frombuffer(hashes, np.int64)))
+        while len(self._runs) > 1 and len(self._runs[-2]) <= 2 * len(self._runs[-1]):
+            last = self._runs.pop()
+            self._runs[-1] = np.union1d(self._runs[-1], last)
 
     def holds(self, text: str) -> bool:
         """Whether the text is there."""
         wanted = hash(text)
         if wanted in self._few:
             return True
-        at = int(np.searchsorted(self._sorted, wanted))
-        return at < len(self._sorted) and int(self._sorted[at]) == wanted
+        for run in self._runs:
+            at = int(np.searchsorted(run, wanted))
+            if at < len(run) and int(run[at]) == wanted:
+                return True
+        return False
 
     def held(self, texts: Sequence[str]) -> "npt.NDArray[np.bool_]":
         """Whether each of the texts is there."""
         wanted = np.fromiter(map(hash, texts), np.int64, len(texts))
         found = np.isin(wanted, np.fromiter(self._few, np.int64, len(self._few)))
-        if len(self._sorted):
-            at = np.minimum(np.searchsorted(self._sorted, wanted), len(self._sorted) - 1)
-            found |= self._sorted[at] == wanted
+        for run in self._runs:
+            at = np.minimum(np.searchsorted(run, wanted), len(run) - 1)
+            found |= run[at] == wanted
         return found
