@@ -118,6 +118,7 @@ def assemble(  # noqa: PLR0913 - a composition root takes every part
             broker=broker,
             lanes={topic.topic: Lane(task=task(topic), due=0.0) for topic in settings.topics},
             seconds=settings.discovery.interval_seconds,
+            memory_bytes=settings.memory.budget_bytes,
         ),
         coordinator=Coordinator(catalog=catalog, broker=broker, store_for=store_for, clock=clock, ids=ids),
         clock=clock,

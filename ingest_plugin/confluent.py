@@ -26,7 +26,6 @@ _DEFAULTS = {
     "client.id": "frazil-ingest",
     # What matters arrives by the error callback; librdkafka would write it to stderr once more.
     "log_level": "2",
-    "queued.max.messages.kbytes": "65536",
 }
 # A killed process gives up its partitions after this time; the catalog refuses its late commits anyway.
 _CLASSIC_GROUP = {"session.timeout.ms": "10000"}
@@ -60,7 +59,13 @@ class ConfluentBroker:
     def __init__(self, settings: KafkaSettings) -> None:
         # Brokers of the newer protocol set the session's length themselves, and librdkafka refuses ours.
         newer = settings.client.get("group.protocol", "classic").lower() == "consumer"
-        client: dict[str, Any] = {**_DEFAULTS, **({} if newer else _CLASSIC_GROUP), **settings.client}
+        ahead = {"queued.max.messages.kbytes": str(settings.ahead_bytes // 1024)}
+        client: dict[str, Any] = {
+            **_DEFAULTS,
+            **ahead,
+            **({} if newer else _CLASSIC_GROUP),
+            **settings.client,
+        }
         errors = _ErrorLog()
         config = {**client, **_FIXED, "group.id": settings.group, "error_cb": errors}
         self._servers = settings.client["bootstrap.servers"]

@@ -31,6 +31,8 @@ class Membership:
     """By topic; what is read from the start on, to begin with."""
     seconds: float
     """How often the source is to be asked."""
+    memory_bytes: int
+    """What all lanes together may hold."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Topics that are asked for and cannot be read, with the reason."""
     _subscribed: frozenset[str] = frozenset()

@@ -15,12 +15,22 @@ from pydantic import Field, SecretStr, field_validator
 from ingest_plugin.keys import ConfigError, check_known, topic_keys
 from ingest_plugin.pattern import Pattern, pattern_of
 from ingest_plugin.topic_section import collisions, model, topic_of, whole
-from ingest_plugin.topic_settings import Section, TopicSettings, check_topic
+from ingest_plugin.topic_settings import MIB, Section, TopicSettings, check_topic
 
 ENV_PREFIX = "FRAZIL_INGEST__"
 # Whether the server runs ingest as its child, and by which file.
 _OF_THE_SERVER = ("FRAZIL_INGEST__ENABLED", "FRAZIL_INGEST__CONFIG")
-_SECTIONS = ("catalog", "kafka", "registry", "status", "discovery", "defaults", "topics", "patterns")
+_SECTIONS = (
+    "catalog",
+    "kafka",
+    "registry",
+    "status",
+    "discovery",
+    "memory",
+    "defaults",
+    "topics",
+    "patterns",
+)
 _NAMED = frozenset({"topics", "patterns"})
 """Sections that hold sections with names."""
 _OWN_KAFKA_KEYS = ("group", "assignment")
@@ -42,6 +52,8 @@ class KafkaSettings(Section):
     group: str = Field(default="frazil", min_length=1)
     assignment: Literal["group", "all"] = "group"
     client: dict[str, str]
+    ahead_bytes: int = 64 * MIB
+    """What is fetched ahead of what was asked for, unless `client` says it."""
 
 
 class RegistrySettings(Section):
@@ -89,6 +101,13 @@ class DiscoverySettings(Section):
     """Whether topics registered at the catalog are read; None: where the catalog has registrations."""
 
 
+class MemorySettings(Section):
+    """What one process may take."""
+
+    budget_bytes: int = Field(default=512 * MIB, ge=MIB)
+    """Of what was read and is not in files yet, over all topics; a quarter of it for what the client fetches ahead."""
+
+
 class IngestSettings(Section):
     """Everything that `frazil ingest` is told."""
 
@@ -97,6 +116,7 @@ class IngestSettings(Section):
     registry: RegistrySettings | None = None
     status: StatusSettings = StatusSettings()
     discovery: DiscoverySettings = DiscoverySettings()
+    memory: MemorySettings = MemorySettings()
     topics: tuple[TopicSettings, ...] = ()
     patterns: tuple[Pattern, ...] = ()
     defaults: dict[str, Any] = Field(default_factory=dict)
@@ -130,6 +150,7 @@ def load(
             "no topic is configured: write a section [topics.NAME] or [patterns.NAME], or registered = true in"
             " [discovery] to read those that are registered at the catalog"
         )
+    memory = model(MemorySettings, "memory", merged.get("memory", {}))
     defaults = topic_keys("defaults", merged.get("defaults", {}))
     registry = merged.get("registry")
     settings = IngestSettings(
@@ -138,7 +159,8 @@ def load(
             "catalog",
             ({"uri": catalog_default} if catalog_default else {}) | merged.get("catalog", {}),
         ),
-        kafka=_kafka(merged.get("kafka", {})),
+        kafka=_kafka(merged.get("kafka", {}), memory),
+        memory=memory,
         registry=model(RegistrySettings, "registry", registry) if registry else None,
         status=model(StatusSettings, "status", merged.get("status", {})),
         discovery=discovery,
@@ -214,7 +236,7 @@ def _overlaid(document: dict[str, Any], environ: Mapping[str, str]) -> dict[str,
     return document
 
 
-def _kafka(given: dict[str, Any]) -> KafkaSettings:
+def _kafka(given: dict[str, Any], memory: MemorySettings) -> KafkaSettings:
     own = {name: given[name] for name in _OWN_KAFKA_KEYS if name in given}
     client = {name: _client_value(value) for name, value in given.items() if name not in _OWN_KAFKA_KEYS}
     for name in client:
@@ -223,7 +245,11 @@ def _kafka(given: dict[str, Any]) -> KafkaSettings:
             raise ConfigError(f"[kafka]: '{name}' cannot be set: {advice}")
     if not client.get("bootstrap.servers"):
         raise ConfigError("[kafka]: 'bootstrap.servers' is missing")
-    return model(KafkaSettings, "kafka", {**own, "client": client})
+    return model(
+        KafkaSettings,
+        "kafka",
+        {**own, "client": client, "ahead_bytes": min(64 * MIB, memory.budget_bytes // 4)},
+    )
 
 
 def _client_value(value: object) -> str:

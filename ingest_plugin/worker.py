@@ -17,6 +17,7 @@ from ingest_plugin.keys import ConfigError
 from ingest_plugin.lane import Lane
 from ingest_plugin.lookout import Asked, Lookout, asked, is_paused
 from ingest_plugin.membership import GONE, Membership
+from ingest_plugin.memory import fullest
 from ingest_plugin.offsets import Source
 from ingest_plugin.starting import another_log, starts
 from ingest_plugin.tables import SchemaConflict, find
@@ -138,7 +139,21 @@ class Worker:
             lane = self._lanes.get(topic)
             if lane is not None and lane.takes:
                 self._guarded(lane, partial(lane.task.take, messages))
+                self._relieve()
         self._tend_all()
+
+    def _relieve(self) -> None:
+        """While all topics together hold too much: write out what one holds, or commit it where that does not help.
+
+        Nothing is polled meanwhile, so that this is what holds the brokers back.
+        """
+        while (lane := fullest(self._lanes.values(), self._members.memory_bytes)) is not None:
+            before = lane.task.held
+            self._guarded(lane, lane.task.close_files)
+            if lane.task.held >= before:
+                self._guarded(lane, partial(self._commit, lane))
+            if lane.task.held >= before:
+                break
 
     def _look_out(self) -> None:
         """What people asked for by the tables, and how far everything is; what is away is asked again later."""

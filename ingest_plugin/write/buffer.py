@@ -38,6 +38,11 @@ class RowBuffer:
     _table: LoadedTable | None = None
     _config: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def held(self) -> int:
+        """Bytes of memory, about."""
+        return 0 if self._writer is None else self._writer.held
+
     def store(self, table: LoadedTable) -> ObjectStore:
         """The store that holds the table."""
         return self.store_for(table.metadata.location, table.config)

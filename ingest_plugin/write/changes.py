@@ -58,6 +58,11 @@ class ChangeBuffer:
         """Whether what is held should be committed before more is taken."""
         return self._held >= self.memory_bytes
 
+    @property
+    def held(self) -> int:
+        """Arrow bytes in memory."""
+        return self._held
+
     def upsert(self, table: LoadedTable, batch: pa.RecordBatch, order: Sequence[int]) -> None:
         """Take rows in the table's Arrow schema, none without its key.
 

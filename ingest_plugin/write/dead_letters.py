@@ -84,6 +84,11 @@ class DeadLetters:
         self.buffer.write(self._table, _batch(letters))
 
     @property
+    def held(self) -> int:
+        """Bytes of memory, about."""
+        return self.buffer.held
+
+    @property
     def full(self) -> bool:
         """They are in files: memory asks for no commit."""
         return False

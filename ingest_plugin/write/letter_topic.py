@@ -73,6 +73,11 @@ class LetterTopic:
         """Whether what is held in memory should be committed before more is taken."""
         return self._bytes >= MEMORY
 
+    @property
+    def held(self) -> int:
+        """Bytes of the letters."""
+        return self._bytes
+
     def add(self, letters: Sequence[tuple[Message, DataError]]) -> None:
         """Keep these records, with the reason."""
         for message, error in letters:

@@ -32,6 +32,11 @@ class Letters(Protocol):
         """Whether what is held in memory should be committed before more is taken."""
         ...
 
+    @property
+    def held(self) -> int:
+        """Bytes of memory, about."""
+        ...
+
     def add(self, letters: Sequence[tuple[Message, DataError]]) -> None:
         """Keep these records, with the reason.
 

@@ -106,6 +106,20 @@ class TopicTask:
         return self.letters.full or (self.changes is not None and self.changes.full)
 
     @property
+    def held(self) -> int:
+        """Bytes of memory that what was taken needs, about."""
+        return self.rows.held + self.letters.held + (0 if self.changes is None else self.changes.held)
+
+    def close_files(self) -> None:
+        """Have in files what can be there before a commit.
+
+        Raises:
+            Unavailable: the store is away: reset the task.
+        """
+        self.rows.close_files()
+        self.letters.close_files()
+
+    @property
     def idle(self) -> bool:
         """Whether nothing waits for a commit."""
         return self.pending is None and not self.taken
