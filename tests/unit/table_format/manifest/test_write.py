@@ -1,7 +1,6 @@
 """What our manifests and lists look like, and what is refused before a file is written."""
 
 import io
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -535,53 +534,6 @@ def test_a_manifest_without_a_snapshot_is_refused() -> None:
 
 
 # Speed
-
-
-def test_speed_is_of_the_order_of_fastavro() -> None:
-    """Ours does more (it checks and builds dataclasses); it must not cost more than the bare library twice over."""
-    store = new_store()
-    columns = range(19)
-    entries = [
-        added(
-            new_file(
-                f"memory://warehouse/db/table/data/part-{n:08}.parquet",
-                column_sizes={c: c * n for c in columns},
-                value_counts=dict.fromkeys(columns, n),
-                null_value_counts=dict.fromkeys(columns, 0),
-                lower_bounds=dict.fromkeys(columns, b"1234"),
-                upper_bounds=dict.fromkeys(columns, b"5678"),
-            )
-        )
-        for n in range(1500)
-    ]
-    manifest = write(entries, store=store)
-    data = store.get(PATH)
-    rows = list(avro(store, PATH))
-    schema = avro(store, PATH).writer_schema
-
-    def write_ours() -> None:
-        write(entries)
-
-    def write_theirs() -> None:
-        fastavro.writer(io.BytesIO(), schema, rows, codec="deflate", codec_compression_level=1)
-
-    def read_ours() -> None:
-        assert len(read_manifest(store, manifest, METADATA)) == 1500
-
-    def read_theirs() -> None:
-        assert sum(1 for _ in fastavro.reader(io.BytesIO(data))) == 1500
-
-    assert fastest(write_ours) < 2 * fastest(write_theirs)
-    assert fastest(read_ours) < 2 * fastest(read_theirs)
-
-
-def fastest(call: Callable[[], None]) -> float:
-    times = []
-    for _ in range(3):
-        started = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - started)
-    return min(times)
 
 
 def test_statuses_are_written_as_numbers() -> None:
