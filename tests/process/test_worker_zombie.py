@@ -28,7 +28,7 @@ from tests.process.test_ingest_zombie import eventually, sleeps
 from tests.process.test_worker_killed import FAST, HARNESS, POLICIES, ids, needed, worker
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
-COMPACTION, SNAPSHOTS, UNREFERENCED, MANIFESTS = POLICIES
+COMPACTION, SNAPSHOTS, UNREFERENCED, MANIFESTS, *_ = POLICIES
 RECORDS, PURGE = "icebergRecordExpiration", "tablePurge"
 BEFORE_SWAP, AFTER_SWAP, AMID_DELETION = (
     "between-metadata-write-and-swap",
