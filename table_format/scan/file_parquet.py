@@ -23,6 +23,8 @@ _UNLIKE: Final = 32
 _DICTIONARY_BYTES: Final = 3
 """A value, at most, of a column that is read as a dictionary."""
 _NO_DICTIONARY: Final = 1 << 62
+_ONCE_EACH: Final = ("parquet-cpp-arrow ", "parquet-mr ", "parquet-rs ", "DuckDB ", "Trino ")
+"""What writers call themselves that look values up as they fill a dictionary, so that none is in it twice."""
 _PIECE_BYTES: Final = (64 << 10, 4 << 20)
 """The least and the most of a column that is fetched ahead."""
 
@@ -110,7 +112,11 @@ def _stored_as_dictionary(metadata: pq.FileMetaData) -> list[str]:
     """The top-level columns of text and bytes whose values, stored one by one, would take more bytes than they do.
 
     A length takes four bytes. So the dictionaries of such a column take fewer bytes than its rows' indices in memory.
+    None where it is not known that a dictionary holds no value twice, which the format does not forbid: Arrow would
+    number its values anew and leave the rows' numbers as they are, so that rows got each other's values.
     """
+    if not (metadata.created_by or "").startswith(_ONCE_EACH):
+        return []
     sizes: dict[str, int] = {}
     values = 0
     for at in range(metadata.num_row_groups):

@@ -5,6 +5,7 @@ applied elsewhere; rows come in file order.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from uuid import UUID
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from table_format.scan.files import SourceFile, open_file
 from table_format.scan.initial import initial_defaults, plain_column
 from table_format.scan.project import Gaps, converter, missing
 from table_format.schema.arrow import ArrowArray, field_id, to_arrow
-from table_format.schema.dictionaries import is_kept
+from table_format.schema.dictionaries import checked, is_kept
 from table_format.schema.types import fields_by_id
 
 BATCH_ROWS = 65_536
@@ -63,7 +64,7 @@ class Projection:
         Raises:
             Invalid: a column has a type that cannot be read as the table's, or a required one is missing.
         """
-        target = []
+        target, path = [], source.data_file.file_path
         gaps = file_gaps(source.data_file, table_schema, spec)
         place = {field.id: position for position, field in enumerate(source.fields)}
         self._steps: list[tuple[int | None, Callable[..., ArrowArray]]] = []
@@ -75,7 +76,7 @@ class Projection:
                 self._steps.append((None, missing(field, gaps, field.name)))
             elif dictionaries and is_kept(have, field.type):
                 field = field.with_type(have)  # noqa: PLW2901 - the field as it comes
-                self._steps.append((position, lambda array: array))
+                self._steps.append((position, partial(checked, which=f"column {field.name!r} of {path}")))
             else:
                 self._steps.append((position, converter(source.fields[position], field, gaps, field.name)))
             target.append(field)

@@ -8,7 +8,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from table_format.schema.arrow import ArrowArray, ArrowType, is_binary, is_string, kinds
+from table_format.errors import Invalid
+from table_format.schema.arrow import ArrowArray, ArrowType, compute, is_binary, is_string, kinds
 
 TEXT: Final[ArrowType] = pa.dictionary(pa.int32(), pa.string())
 BYTES: Final[ArrowType] = pa.dictionary(pa.int32(), pa.binary())
@@ -18,6 +19,22 @@ BYTES: Final[ArrowType] = pa.dictionary(pa.int32(), pa.binary())
 def is_kept(arrow: ArrowType, wanted: ArrowType) -> bool:
     """Whether a column of that type can stay what it is, where the table wants `wanted`."""
     return bool((arrow == TEXT and is_string(wanted)) or (arrow == BYTES and is_binary(wanted)))
+
+
+def checked(array: ArrowArray, which: str) -> ArrowArray:
+    """The column that is kept, as a file gave it: Arrow looks at no index before it follows it.
+
+    Raises:
+        Invalid: a row refers to a value that its dictionary does not have.
+    """
+    ends = compute.min_max(array.indices)
+    lowest, highest = ends["min"].as_py(), ends["max"].as_py()
+    if lowest is not None and not 0 <= lowest <= highest < len(array.dictionary):
+        raise Invalid(
+            f"{which} is damaged: its rows refer to values {lowest} to {highest} of a dictionary that has "
+            f"{len(array.dictionary)}"
+        )
+    return array
 
 
 def with_dictionaries(schema: pa.Schema, rows: pa.Schema) -> pa.Schema:

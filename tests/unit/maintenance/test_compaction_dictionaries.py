@@ -1,6 +1,7 @@
 """Columns that inputs store as dictionaries go through a rewrite as such: same rows, right bounds, small memory."""
 
 import io
+from collections import Counter
 
 import duckdb
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from maintenance.compaction.job import run
 from maintenance.ports import JobKind
 from maintenance.report import Outcome
+from table_format.errors import Invalid
 from table_format.io.memory import MemoryObjectStore
 from table_format.manifest.entries import DataFile
 from table_format.scan.files import open_file
@@ -50,13 +52,20 @@ def rows(seed, number=NUMBER, *, words=3):
     ]
 
 
-def add(lake, content, **options):
+def stored(lake, content, **options):
     buffer = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(content, schema=to_arrow(lake.metadata.schema())), buffer, **options)
+    return buffer.getvalue()
+
+
+def add(lake, content, **options):
+    return append(lake, stored(lake, content, **options), len(content))
+
+
+def append(lake, data, number):
     path = lake.path("d")
-    lake.store.put(path, buffer.getvalue())
-    size = len(buffer.getvalue())
-    file = DataFile(file_path=path, record_count=len(content), file_size_in_bytes=size)
+    lake.store.put(path, data)
+    file = DataFile(file_path=path, record_count=number, file_size_in_bytes=len(data))
     lake.append(file)
     return file
 
@@ -180,6 +189,43 @@ def test_dictionaries_that_were_given_up_amid_a_column_are_read_to_their_end(pag
     assert lake.rows() == before
     assert len({row["word"] for row in before}) == 3 * 200 + 1
     assert file.metadata.num_rows == 12_000
+
+
+def doubled(lake, content, writer):
+    """A file whose dictionary has "aa" twice, in the place of "ab" too, as that writer may make it."""
+    plainly = {"compression": "none", "write_statistics": False}
+    data = stored(lake, content, **plainly)
+    assert data.count(b"\x02\x00\x00\x00ab") == 1
+    data = data.replace(b"\x02\x00\x00\x00ab", b"\x02\x00\x00\x00aa")
+    return data.replace(b"parquet-cpp-arrow", writer)
+
+
+def lettered(number=NUMBER):
+    return [{**row, "word": f"a{'abcd'[at % 4]}"} for at, row in enumerate(rows(1, number))]
+
+
+def test_a_dictionary_that_holds_a_value_twice_makes_no_row_another():
+    """Arrow numbers the values of such a dictionary anew, and leaves the rows' numbers as they were."""
+    lake = lake_of()
+    for _ in range(2):
+        file = append(lake, doubled(lake, lettered(), b"another-writer 17"), NUMBER)
+        assert dictionaries_in(lake, file) == set()
+    before = lake.rows()
+    compact(lake)
+    assert lake.rows() == before
+    words = Counter(row["word"] for row in before)
+    assert words == {"aa": NUMBER, "ac": NUMBER // 2, "ad": NUMBER // 2}
+
+
+def test_a_row_without_a_value_in_its_dictionary_stops_the_rewrite():
+    """A damaged file, or a writer under a name that is known for better."""
+    lake = lake_of()
+    for _ in range(2):
+        append(lake, doubled(lake, lettered(), b"parquet-cpp-arrow"), NUMBER)
+    before = lake.rows()
+    with pytest.raises(Invalid, match=r"column .word. of .* is damaged"):
+        compact(lake)
+    assert lake.rows() == before
 
 
 @pytest.mark.parametrize("version", ["V1", "V2"])
