@@ -189,7 +189,7 @@ def _report(done: RecordPlan | None, planned: RecordPlan, progress: Progress, po
     if progress.stopped is not None:
         outcome = Outcome.SKIPPED
         parts.append(f"stopped: {progress.stopped}")
-    elif progress.remaining:
+    elif progress.remaining and (progress.files or not progress.conflicts):
         again = 0
     elif progress.conflicts:
         again = _AFTER_CONFLICT_MS

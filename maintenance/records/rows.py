@@ -5,7 +5,7 @@ is left to the next run. Its rows go or stay by their own values alone.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -120,7 +120,10 @@ class Rows:
         self._outputs = Outputs(ctx, job, table.ident, self._store)
         self._cache = TreeCache()
         self._prefix = f"expire-{job.id}-{ctx.ids.uuid()}-"
+        self._begun = 0
+        """Files of the plan that were begun, or are done."""
         self._begun_bytes = 0
+        """Of those that count for what a run may read."""
         self.progress = Progress(left_behind=self._outputs.left_behind)
 
     def carry_out(self, planned: RecordPlan) -> None:
@@ -149,18 +152,31 @@ class Rows:
 
     def _free(self, planned: RecordPlan, chosen: Chosen, failures: list[TableFormatError]) -> None:
         batch: list[Freed] = []
+        begun_before = -1
+        # Beside a file that was only counted another one may have been thought to be too much: it is not any more.
+        while begun_before < self._begun < len(chosen.tasks):
+            begun_before = self._begun
+            with closing(self._freed(planned, chosen, failures)) as found:
+                for freed in found:
+                    batch.append(freed)
+                    if len(batch) >= self._ctx.settings.groups_per_commit:
+                        self._commit(planned, chosen, batch)
+                        batch = []
+        self.progress.remaining = len(chosen.tasks) - self._begun
+        if batch:
+            self._commit(planned, chosen, batch)
+
+    def _freed(
+        self, planned: RecordPlan, chosen: Chosen, failures: list[TableFormatError]
+    ) -> Generator[Freed, None, None]:
+        """The next files that were freed, as far as a run may read."""
         reach = self._ctx.reach(self._table.metadata.location)
         outcomes = self._ctx.executor.run(self._works(planned, chosen), reach, self._go_on)
-        with closing(outcomes):  # whatever happens here, nothing writes any more when it is cleaned up
+        with closing(outcomes):  # whatever happens, nothing writes any more when it is cleaned up
             for ended in outcomes:
                 freed = self._taken(ended, failures)
                 if freed is not None:
-                    batch.append(freed)
-                if len(batch) >= self._ctx.settings.groups_per_commit:
-                    self._commit(planned, chosen, batch)
-                    batch = []
-        if batch:
-            self._commit(planned, chosen, batch)
+                    yield freed
 
     def _works(self, planned: RecordPlan, chosen: Chosen) -> Iterator[FreeWork]:
         """The files, each when it can begin, until the run has read enough of such as have old rows enough.
@@ -169,13 +185,13 @@ class Rows:
             Stopped: the lease is another's, or the job is to end.
         """
         metadata = self._table.metadata.without_history()
-        for number, task in enumerate(chosen.tasks):
+        for number, task in enumerate(chosen.tasks[self._begun :], self._begun):
             if not self._ctx.still_leased():
                 raise Stopped
             size = task.entry.data_file.file_size_in_bytes
             if self._begun_bytes and self._begun_bytes + size > self._policy.max_bytes_per_run:
-                self.progress.remaining = len(chosen.tasks) - number
                 return
+            self._begun = number + 1
             self._begun_bytes += size
             yield FreeWork(
                 task=task,
@@ -208,6 +224,8 @@ class Rows:
                 raise error
             _log.warning("maintenance.rows_not_expired", work=ended.work.title, error=error.message)
             failures.append(error)
+            if isinstance(ended.work, FreeWork):
+                self._begun_bytes -= ended.work.task.entry.data_file.file_size_in_bytes
             return None
         freed = None if result is None else result.freed
         if freed is not None and freed.too_few:

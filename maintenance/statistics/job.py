@@ -63,10 +63,10 @@ def run(ctx: JobContext, job: Job) -> Report:
     except Stopped:
         return skipped(f"nothing was entered: {ctx.stopped or LEASE_LOST}")
     except NoSuchFile:
-        # The head's files may go when it is the head no more; where nothing has changed, one is missing for good.
-        if ctx.catalog.load(table.ident).metadata_location == table.metadata_location:
+        # Files may go when their snapshot went; of one that the table has, a file is missing for good.
+        if ctx.catalog.load(table.ident).metadata.snapshot(planned.snapshot_id) is not None:
             raise
-        reason = "the table changed while it was read, and files of the snapshot are gone: tried again soon"
+        reason = "the snapshot was expired while it was read, and files of it are gone: tried again soon"
         return Report(outcome=Outcome.CONFLICT, reason=reason, again_after_ms=_AFTER_CONFLICT_MS)
 
 

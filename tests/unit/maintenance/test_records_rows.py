@@ -3,10 +3,12 @@
 import pickle
 from dataclasses import replace
 from datetime import date, datetime
+from itertools import islice
 
 import pyarrow as pa
 import pytest
 
+from maintenance.executors.inline import InlineExecutor
 from maintenance.ports import JobKind
 from maintenance.records.job import run
 from maintenance.records.rewrite import FreeWork
@@ -308,6 +310,43 @@ def test_files_that_are_only_counted_do_not_use_up_what_a_run_may_read():
     ctx.policy = lambda kind: policy
     report = expire(lake, ctx)
     assert (report.figures["filesRewritten"], report.again_after_ms) == (1, None)
+
+
+class SideBySide(InlineExecutor):
+    """Asks for two pieces of work before one has ended, as a pool of processes does."""
+
+    def run(self, works, reach, go_on):
+        pending = iter(works)
+        while some := list(islice(pending, 2)):
+            yield from super().run(some, reach, go_on)
+
+
+def test_a_file_that_was_only_counted_does_not_keep_others_from_their_turn():
+    """Else each run would count it again, and tell that more is left for the next one: at once, and for ever."""
+    lake = timed_lake()
+    write(lake, [ago(400), *[ago(1)] * 99])  # by the bounds nearly all is old, and it is the largest
+    write(lake, [ago(30), ago(5)])
+    ctx = replace(context(lake, rowDeleteShare=0.5), executor=SideBySide())
+    policy = replace(ctx.policy(JobKind.RECORDS), max_bytes_per_run=1)
+    ctx.policy = lambda kind: policy
+    report = expire(lake, ctx)
+    assert (report.figures["filesRewritten"], report.again_after_ms) == (1, None)
+    assert ago(30) not in times(lake)
+    assert expire(lake, ctx).outcome is Outcome.NOTHING
+
+
+def test_a_bad_file_does_not_use_up_what_a_run_may_read():
+    lake = timed_lake()
+    write(lake, [ago(30)] * 50 + [ago(5)])
+    write(lake, [ago(30), ago(5)])
+    first = max((task.entry.data_file for task in lake.tasks()), key=lambda file: file.record_count)
+    lake.store.delete_many([first.file_path])
+    ctx = context(lake)
+    policy = replace(ctx.policy(JobKind.RECORDS), max_bytes_per_run=1)
+    ctx.policy = lambda kind: policy
+    with pytest.raises(NoSuchFile):
+        expire(lake, ctx)
+    assert lake.metadata.current_snapshot["summary"]["operation"] == "overwrite"
 
 
 def test_batches_commit_as_they_are_done_and_a_bad_file_stops_no_other():

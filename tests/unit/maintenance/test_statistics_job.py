@@ -405,12 +405,28 @@ class TestMeanwhile:
 
     def test_files_that_went_with_the_snapshot_are_no_failure(self, lake, monkeypatch):
         def gone(*_):
+            before = lake.metadata.current_snapshot_id
             add(lake, 100)
+            lake.catalog.commit(IDENT, [], [{"action": "remove-snapshots", "snapshot-ids": [before]}])
             raise NoSuchFile("a data file is gone")
 
         monkeypatch.setattr(module, "measure", gone)
         report = compute(lake)
         assert report.outcome is Outcome.CONFLICT
+        assert stray(lake) == set()
+
+    def test_a_file_that_is_missing_is_a_failure_of_a_table_that_others_write_to_all_the_time(
+        self, lake, monkeypatch
+    ):
+        """Else it would be read anew every few seconds, for ever."""
+
+        def gone(*_):
+            add(lake, 100)
+            raise NoSuchFile("a data file is gone")
+
+        monkeypatch.setattr(module, "measure", gone)
+        with pytest.raises(NoSuchFile):
+            compute(lake)
         assert stray(lake) == set()
 
     def test_a_file_that_is_missing_for_good_is_one(self, lake):
