@@ -28,7 +28,7 @@ from tests.process.test_ingest_zombie import eventually, sleeps
 from tests.process.test_worker_killed import FAST, HARNESS, POLICIES, ids, needed, worker
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(900)]
-COMPACTION, SNAPSHOTS, UNREFERENCED, MANIFESTS, *_ = POLICIES
+COMPACTION, SNAPSHOTS, UNREFERENCED, MANIFESTS, STATISTICS = POLICIES
 RECORDS, PURGE = "icebergRecordExpiration", "tablePurge"
 BEFORE_SWAP, AFTER_SWAP, AMID_DELETION = (
     "between-metadata-write-and-swap",
@@ -134,6 +134,9 @@ class Lake:
             assert len(self.table.metadata.snapshots) == 1
         if kind == MANIFESTS:
             assert len(self.table.current_snapshot().manifests(self.table.io)) == 1
+        if kind == STATISTICS:
+            head = self.table.metadata.current_snapshot_id
+            assert [entry.snapshot_id for entry in self.table.metadata.statistics] == [head]
         assert [path for path in self.strays if path.exists()] == (
             [] if kind == UNREFERENCED else self.strays
         )
@@ -179,6 +182,7 @@ def test_a_killed_worker_is_taken_over(site: Site, lake: Lake, tmp_path: Path, k
         (COMPACTION, BEFORE_SWAP),
         (RECORDS, BEFORE_SWAP),
         (MANIFESTS, BEFORE_SWAP),
+        (STATISTICS, BEFORE_SWAP),
         (SNAPSHOTS, AMID_DELETION),
         (UNREFERENCED, AMID_DELETION),
         (PURGE, AMID_DELETION),
