@@ -33,7 +33,6 @@ _LONG_FROM_BYTES = 128 * 1024
 _QUICK = ("add-snapshot", "set-snapshot-ref", "set-properties", "remove-properties")
 _QUICK_UNTIL_BYTES = 8 << 20
 _LONG_FROM_NODES = 3_000
-_CLOCKS_DIFFER_MS = 300_000
 
 # Update action -> (member with the file, key of its path). Engines put these files where the table says.
 _FILES_IN_UPDATES = {
@@ -168,7 +167,7 @@ def obsolete_metadata_files(planned: Planned, new_location: str) -> list[str]:
     named = (entry["metadata-file"] for entry in planned.metadata.metadata_log)
     kept = References([new_location, planned.current.row.metadata_location, *named])
     base = planned.current.base.metadata
-    since = planned.current.row.created_at_ms - _CLOCKS_DIFFER_MS
+    since = planned.current.row.created_at_ms  # those that clocks which differ put before it stay, too
     here = {entry["metadata-file"] for entry in base.metadata_log if entry["timestamp-ms"] >= since}
     trimmed = [path for path in updates.trimmed_metadata_files(base, planned.metadata) if path in here]
     # A log that others wrote may name anything: files of elsewhere (a registered table's past), or no metadata at all.

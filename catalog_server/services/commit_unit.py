@@ -152,7 +152,10 @@ def _insert(connection: Connection, unit: Unit, part: Part) -> TableRow:
         places=planned.new_places,
         metadata_location=part.new_location,
     )
-    return tables.create(connection, unit.bucket_id, birth, unit.now_ms)
+    # Its first metadata file, made a moment ago, is of its life here.
+    return tables.create(
+        connection, unit.bucket_id, birth, min(unit.now_ms, planned.metadata.last_updated_ms)
+    )
 
 
 def _begin(connection: Connection, unit: Unit, part: Part, blank: TableEntry) -> TableRow:

@@ -378,14 +378,19 @@ async def test_trimming_leaves_what_is_from_before_the_table_came_here(
         "write.metadata.previous-versions-max": "1",
     }
     log = [{"timestamp-ms": begun - 3_600_000, "metadata-file": handed_over}]
-    document = {**made.metadata.document, "properties": trimming, "metadata-log": log}
+    document = {
+        **made.metadata.document,
+        "properties": trimming,
+        "metadata-log": log,
+        "last-updated-ms": begun - 1000,
+    }
     at = f"{made.metadata.location}/metadata/00001-y.metadata.json"
     codec.write(memory, at, TableMetadata(document))
     await platform.tables.register(ANONYMOUS, "default", U, at, overwrite=False)
-    await commit(platform, U, [], setting(k="1"))
+    first, *_ = [await commit(platform, U, [], setting(k=str(number))) for number in range(3)]
     assert memory.exists(handed_over)
-    await commit(platform, U, [], setting(k="2"))
-    assert not memory.exists(at)
+    assert memory.exists(at), "the other catalog names it still, and it was written only a second before"
+    assert not memory.exists(first.metadata_location or "")
 
 
 async def test_a_store_that_fails_before_the_swap_is_certainly_not_applied(
