@@ -4,8 +4,9 @@ A batch of a table may hold such a column at its top level as `DICTIONARY_OF` sa
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from table_format.errors import Invalid
@@ -46,6 +47,31 @@ def with_dictionaries(schema: pa.Schema, rows: pa.Schema) -> pa.Schema:
             for field in schema
         ]
     )
+
+
+def only_used(table: pa.Table) -> pa.Table:
+    """The rows of a table with unified dictionaries; those of columns with nulls hold no value that no row has.
+
+    Arrow counts null as a value when it asks whether all of a dictionary's are used, and takes those that are not into
+    a file's least and greatest.
+    """
+    for at, column in enumerate(table.columns):
+        if kinds.is_dictionary(column.type) and column.null_count:
+            table = table.set_column(at, table.schema.field(at), _only_used(column))
+    return table
+
+
+def _only_used(column: ArrowArray) -> ArrowArray:
+    dictionary = column.chunk(0).dictionary
+    used = np.zeros(len(dictionary), np.bool_)
+    for chunk in column.chunks:
+        used[chunk.indices.drop_null().to_numpy()] = True
+    if used.all():
+        return column
+    place, values = pa.array(np.cumsum(used, dtype=np.int32) - np.int32(1)), dictionary.filter(pa.array(used))
+    made: Any = pa.DictionaryArray
+    chunks = [made.from_arrays(place.take(chunk.indices), values) for chunk in column.chunks]
+    return pa.chunked_array(chunks, column.type)
 
 
 def row_bytes(batch: pa.RecordBatch) -> int:

@@ -18,7 +18,7 @@ from table_format.jsontypes import JsonObject
 from table_format.manifest.entries import DataFile, Partition
 from table_format.metadata.document import TableMetadata
 from table_format.schema.conform import conform
-from table_format.schema.dictionaries import row_bytes, with_dictionaries
+from table_format.schema.dictionaries import only_used, row_bytes, with_dictionaries
 from table_format.write.files import MEBIBYTE, DataFileWriter, FileOptions
 from table_format.write.partition import Partitioner, partition_path
 
@@ -150,7 +150,7 @@ class RollingWriter:
         if not self._batches:
             return
         schema = with_dictionaries(self._options.arrow, self._batches[0].schema)
-        table = pa.Table.from_batches(self._batches, schema).unify_dictionaries()
+        table = only_used(pa.Table.from_batches(self._batches, schema).unify_dictionaries())
         if self._file is None:
             self._file = DataFileWriter(self._store, self._next_path(), self._options.suited_to(table))
         before = self._file.size

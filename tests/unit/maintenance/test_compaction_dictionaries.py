@@ -16,7 +16,10 @@ from table_format.io.memory import MemoryObjectStore
 from table_format.manifest.entries import DataFile
 from table_format.scan.files import open_file
 from table_format.schema.arrow import kinds, to_arrow
-from table_format.schema.dictionaries import row_bytes
+from table_format.schema.conform import conform
+from table_format.schema.dictionaries import row_bytes, with_dictionaries
+from table_format.write.files import FileOptions
+from table_format.write.parquet import RollingWriter
 from tests.factories.lake import IDENT, Lake
 from tests.fakes.clock import ManualClock
 from tests.fakes.jobs import FakeContext, job
@@ -149,6 +152,34 @@ def test_values_of_deleted_rows_are_in_no_bound():
     output, _ = compact(lake)
     assert lake.rows() == before
     assert output.lower_bounds[2] == b"w1-1"
+
+
+@pytest.mark.parametrize(
+    ("places", "least", "most"), [([0, 1, None], b"a", b"b"), ([None, None], None, None)]
+)
+def test_a_value_that_no_row_has_is_in_no_bound(places, least, most):
+    """A row group may end within one of an input, whose last values are not in its rows."""
+    lake = lake_of()
+    words = pa.DictionaryArray.from_arrays(
+        pa.array(places, pa.int32()), pa.array(["a", "b", "z"] if least else ["z"])
+    )
+    options = FileOptions.of(lake.metadata.schema(), {})
+    must = pa.array(["m"] * len(places))
+    batch = pa.record_batch({"word": words, "must": must})
+    target = with_dictionaries(options.arrow, batch.schema)
+    writer = RollingWriter(
+        store=lake.store,
+        options=options,
+        partition=(),
+        spec_id=0,
+        target_bytes=1 << 20,
+        next_path=lambda: lake.path("w"),
+    )
+    writer.write(conform(batch, target))
+    (file,) = writer.close()
+    assert ((file.lower_bounds or {}).get(2), (file.upper_bounds or {}).get(2)) == (least, most)
+    read = pq.read_table(io.BytesIO(lake.store.get(file.file_path))).column("word").to_pylist()
+    assert read == words.to_pylist()
 
 
 def test_small_row_groups_stay_as_large_as_they_are_asked_for():
