@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ingest_plugin import operate
-from ingest_plugin.arguments import Config, Json, fail, settings_of
+from ingest_plugin.arguments import Config, Json, confirm, fail, settings_of
 from ingest_plugin.assembly import broker_of, catalog_of, decoder_of, registered_of
 from ingest_plugin.decode.registry import SchemaRegistry
 from ingest_plugin.discovery import Discovery
@@ -118,8 +118,7 @@ def reset(
         if not chosen.keyed:
             typer.echo("Records behind these offsets that are in the table come in once more.", err=True)
         typer.echo("Records before them that are not in the table are left out.", err=True)
-        if not yes and not typer.confirm(f"Read {topic} into {chosen.ident} from {listed} on?", err=True):
-            fail("nothing was changed", 1)
+        confirm(f"Read {topic} into {chosen.ident} from {listed} on?", yes=yes)
         operate.reset(
             chosen,
             catalog_of(settings.catalog),

@@ -5,6 +5,7 @@ The configuration says which catalog, bucket and group of processes are meant; i
 
 import tomllib
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -13,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ingest_plugin.arguments import Config, Json, fail
+from ingest_plugin.arguments import Config, Json, confirm, fail
 from ingest_plugin.keys import PREFIX, ConfigError
 from ingest_plugin.registered import Registration, Registrations
 from ingest_plugin.settings import IngestSettings, load
@@ -110,8 +111,7 @@ def remove(config: Config, topic: Name, yes: Yes = False) -> None:
     """Register a topic no more: what was read of it is committed, and its table stays."""
     _, client = _client(config)
     before = _existing(client, topic)
-    if not yes and not typer.confirm(f"Read {topic} no more?", err=True):
-        fail("nothing was changed", 1)
+    confirm(f"Read {topic} no more?", yes=yes)
     try:
         _asked(lambda: client.remove(topic, before.etag))
     except VersionConflict:
@@ -125,19 +125,23 @@ def history(
     topic: Annotated[str | None, typer.Argument(metavar="TOPIC", help="Only of this topic.")] = None,
     json: Json = False,
 ) -> None:
-    """Show who changed registrations, the newest first."""
+    """Show who changed registrations and when, the newest first."""
     _, client = _client(config)
     found = _asked(lambda: client.history(topic))
     if json:
         typer.echo(orjson.dumps(found).decode())
         return
     table = Table(header_style="bold")
-    for column in ("change", "topic", "by", "settings"):
+    for column in ("change", "when", "by", "topic", "settings"):
         table.add_column(column, overflow="fold")
     for each in found:
         after = "removed" if each["after"] is None else _settings_text(each["after"]["settings"])
-        table.add_row(str(each["id"]), each["topic"], each["by"], after)
+        table.add_row(str(each["id"]), _moment(each["atMs"]), each["by"], each["topic"], after)
     Console(width=None).print(table)
+
+
+def _moment(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, tz=UTC):%Y-%m-%d %H:%M:%SZ}"
 
 
 def _client(config: Path) -> tuple[IngestSettings, Registrations]:

@@ -75,8 +75,8 @@ def _empty_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
         help=(
             "Frazil: a self-hosted table-bucket service. `frazil serve` starts an Iceberg REST catalog with "
-            "built-in table maintenance; the other commands talk to a running server (--url or FRAZIL_URL; "
-            "FRAZIL_TOKEN is sent along)."
+            "built-in table maintenance; `bucket`, `namespace`, `table`, `policy` and `maintenance` talk to a "
+            "running server (--url or FRAZIL_URL; FRAZIL_TOKEN is sent along)."
         ),
     )
     app.callback()(_program)

@@ -75,6 +75,10 @@ class ManagementClient:
 
     def __init__(self, url: str) -> None:
         self._base = url.rstrip("/")
+        if not self._base.lower().startswith(("http://", "https://")):
+            raise Failed(
+                f"the server's address (--url or FRAZIL_URL) is {url!r}: begin it with http:// or https://"
+            )
         self._session = requests.Session()
         self._session.auth = Bearer()
 

@@ -206,6 +206,8 @@ def set_policy(  # noqa: PLR0913 - each is one option of the command
     frazil policy set compaction --table demo.flights targetFileSizeMB=128
     """
     changes = _pairs(pairs or [])
+    if status not in (None, "enabled", "disabled", "inherited"):
+        raise typer.BadParameter(f"--status is {status!r}: write enabled, disabled or inherited")
     scope = _scope(bucket, namespace, table)
     path = f"{scope}/policies/{segment(policy_type(kind))}"
     client = ManagementClient(url)

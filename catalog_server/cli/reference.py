@@ -15,8 +15,11 @@ from catalog_server.cli import build_app
 
 _HEAD: Final = """# The command line
 
-`frazil serve`, `worker` and `db` work on the database and the object store; all other commands ask a running server, at
-`--url` or `FRAZIL_URL`. This page is written by `make openapi` from the commands themselves.
+`frazil bucket`, `namespace`, `table`, `policy` and `maintenance` ask a running server, at `--url` or `FRAZIL_URL`.
+`serve`, `worker`, `backup`, `restore`, `verify` and `db` work on the database and the object store themselves, with the
+server's [settings](settings.md); `ingest` asks the catalog and the brokers that its [configuration](ingest.md) names.
+
+This page is written by `make openapi` from the commands themselves.
 
 - Tables are named `NAMESPACE.NAME`, namespaces `LEVEL.LEVEL`; a part that holds dots stands in double quotes.
 - `--json` prints the server's answer as JSON instead of a table; with `--watch` a line per change.

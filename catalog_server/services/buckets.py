@@ -282,7 +282,10 @@ def _protect(connection: Connection, name: str, protected: bool, now_ms: int) ->
 def _delete(connection: Connection, name: str, if_version: int | None) -> None:
     row = _of_version(rows.require(connection, name), if_version)
     if row.protected:
-        raise Forbidden(f"Table bucket {name} is protected from deletion: take the protection away first")
+        raise Forbidden(
+            f"Table bucket {name} is protected from deletion: take the protection away first "
+            "(`frazil bucket unprotect`)"
+        )
     rows.remove(connection, row, JobKind.PURGE.value)
 
 

@@ -188,7 +188,7 @@ def _too_little(metadata: TableMetadata, policy: StatisticsPolicy, earlier: _Ear
 
 def _partitions_due(metadata: TableMetadata, told: list[str]) -> bool:
     if all(is_unpartitioned(spec) for spec in metadata.partition_specs):
-        told.append("the table is not partitioned")
+        told.append("no partition statistics: the table is not partitioned")
         return False
     if _entry(metadata.partition_statistics, metadata.current_snapshot_id) is not None:
         told.append("the head has partition statistics")

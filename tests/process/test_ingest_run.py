@@ -148,6 +148,8 @@ def test_status_pause_resume_and_reset(tmp_path: Path, server: Server, bootstrap
     assert frazil_ingest(config, "pause", "nights").returncode == 2
     refused = frazil_ingest(config, "reset", "flights", "--to", "0=11", typed="n\n")
     assert (refused.returncode, "nothing was changed" in refused.stderr) == (1, True)
+    unasked = frazil_ingest(config, "reset", "flights", "--to", "0=11", typed="")
+    assert (unasked.returncode, "say --yes to do it" in unasked.stderr) == (1, True)
     assert frazil_ingest(config, "reset", "flights", "--to", "0=11", "--yes").returncode == 0
     assert frazil_ingest(config, "run", "--exit-at-end").returncode == 0
     # The record of partition 0 that the reset left out is number 40.

@@ -4,6 +4,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,9 @@ def _play(site: Site, server: Server) -> None:
     assert numbers(server, "orders") == Counter(range(80))
     changes = site.json("history", "orders.v1")
     assert [each["after"] is None for each in changes] == [True, False, False]
-    assert "removed" in site.topic("history").stdout
+    told = site.topic("history").stdout
+    assert "removed" in told
+    assert f"{datetime.fromtimestamp(changes[0]['atMs'] / 1000, tz=UTC):%Y-%m-%d}" in told
     missing = site.topic("show", "orders.v1")
     assert (missing.exit_code, "is not registered" in missing.stderr) == (1, True)
     status = CliRunner().invoke(app, ["status", "--config", str(site.commands), "--json"])

@@ -89,7 +89,7 @@ def test_at_first_every_column_that_has_values_is_counted_anew():
     found = planned(table(snapshot(1)))
     assert columns(found) == {"id": False, "name": False}
     assert (found.snapshot_id, found.sequence_number, found.since, found.partitions) == (1, 1, None, False)
-    assert found.told == ("the table is not partitioned",)
+    assert found.told == ("no partition statistics: the table is not partitioned",)
 
 
 def test_named_columns_that_cannot_be_counted_are_told():

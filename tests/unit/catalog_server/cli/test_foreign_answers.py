@@ -90,3 +90,20 @@ def test_an_answer_of_another_program_completes_nothing(
     assert callable(complete)
     assert complete({"url": f"http://127.0.0.1:{foreign.server_address[1]}"}, "a.") == []
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8181", "localhost:8181", "file:///tmp", ""])
+def test_an_address_that_is_none_is_told_with_what_to_write(url: str) -> None:
+    with pytest.raises(Failed, match="begin it with http:// or https://"):
+        ManagementClient(url)
+    assert completion.buckets({"url": url}, "") == []
+
+
+def test_a_status_that_is_none_is_told_with_all_that_there_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["frazil", "policy", "set", "compaction", "--status", "on"])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 2
+    assert "'on': write enabled, disabled or inherited" in capsys.readouterr().err
