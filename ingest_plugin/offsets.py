@@ -16,6 +16,9 @@ from table_format.metadata.document import TableMetadata
 OFFSETS = "ingest.offsets"
 COMMIT_ID = "ingest.commit-id"
 CLUSTER_ID = "ingest.cluster-id"
+"""Id of the cluster that the commit is of."""
+CLUSTER_IDS = "ingest.cluster-ids"
+"""Ids by topic, in tables that hold several: a cluster is replaced for one topic after the other."""
 TOPIC_ID = "ingest.topic-id"
 """Id of the topic that the commit is of."""
 TOPIC_IDS = "ingest.topic-ids"
@@ -32,6 +35,7 @@ _KEYS = (
     OFFSETS,
     COMMIT_ID,
     CLUSTER_ID,
+    CLUSTER_IDS,
     TOPIC_ID,
     TOPIC_IDS,
     GENERATION,
@@ -51,6 +55,8 @@ class Recorded:
     topic_id: str | None = None
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     """Of all topics of which the table tells one."""
+    cluster_ids: Mapping[str, str] = field(default_factory=dict)
+    """By topic, as far as the table tells."""
     generation: int = 0
     through: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Per topic and partition: the moment (ms since the epoch) up to which all records are in the table."""
@@ -96,22 +102,30 @@ def recorded(metadata: TableMetadata, topic: str) -> Recorded:
         own = {int(partition): int(offset) for partition, offset in everything.get(topic, {}).items()}
         generation = int(state.get(GENERATION, "0"))
         through = {name: dict(per) for name, per in orjson.loads(state.get(THROUGH, "{}")).items()}
-        topic_ids = {name: str(known) for name, known in orjson.loads(state.get(TOPIC_IDS, "{}")).items()}
+        topic_ids = _ids(state, TOPIC_IDS)
+        cluster_ids = _ids(state, CLUSTER_IDS)
     except (orjson.JSONDecodeError, ValueError, TypeError, AttributeError) as error:
         raise Invalid(f"{OFFSETS} of the table cannot be read ({error}): {state[OFFSETS]!r}") from None
     known = bool(own)
     if TOPIC_IDS not in state and TOPIC_ID in state:
         # A table of one topic; one that was renamed while it was read is meant, too.
         topic_ids = {topic if known else name: state[TOPIC_ID] for name in everything}
+    if CLUSTER_IDS not in state and CLUSTER_ID in state:
+        cluster_ids = dict.fromkeys(everything, state[CLUSTER_ID])
     return Recorded(
         offsets=own,
         everything=everything,
-        cluster_id=state.get(CLUSTER_ID) if known else None,
+        cluster_id=cluster_ids.get(topic) if known else None,
         topic_id=topic_ids.get(topic) if known else None,
         topic_ids=topic_ids,
+        cluster_ids=cluster_ids,
         generation=generation,
         through=through,
     )
+
+
+def _ids(state: Mapping[str, str], key: str) -> dict[str, str]:
+    return {name: str(known) for name, known in orjson.loads(state.get(key, "{}")).items()}
 
 
 def standing(metadata: TableMetadata) -> Recorded:
@@ -216,11 +230,14 @@ def summary(
     if source.topic_id is not None:
         result[TOPIC_ID] = source.topic_id
     if len(merged) > 1:
-        topic_ids = {name: known for name, known in before.topic_ids.items() if name != source.topic}
-        if source.topic_id is not None:
-            topic_ids[source.topic] = source.topic_id
-        result[TOPIC_IDS] = orjson.dumps(topic_ids, option=orjson.OPT_SORT_KEYS).decode()
+        result[TOPIC_IDS] = _with_id(before.topic_ids, source.topic, source.topic_id)
+        result[CLUSTER_IDS] = _with_id(before.cluster_ids, source.topic, source.cluster_id)
     return result
+
+
+def _with_id(before: Mapping[str, str], topic: str, now: str | None) -> str:
+    ids = {name: known for name, known in before.items() if name != topic}
+    return orjson.dumps(ids if now is None else {**ids, topic: now}, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _through(

@@ -76,6 +76,34 @@ def test_partitions_of_other_processes_stay_as_recorded() -> None:
     assert merged["ingest.offsets"] == '{"t":{"0":5,"1":8,"10":1}}'
 
 
+def test_each_topic_of_a_table_has_the_cluster_it_was_read_from() -> None:
+    """A cluster is replaced for one topic after the other: offsets in the old one mean nothing in the new one."""
+    both = table(
+        {
+            "snapshot-id": 1,
+            "summary": {"ingest.offsets": '{"t":{"0":5},"other":{"0":9}}', "ingest.cluster-id": "C1"},
+        },
+        head=1,
+    )
+    moved = Source(topic="other", topic_id=None, cluster_id="C2", generation=1)
+    keys = offsets.summary(offsets.recorded(both, "other"), moved, {0: 2}, "c")
+    for metadata in (
+        table({"snapshot-id": 1, "summary": keys}, head=1),
+        TableMetadata(
+            {
+                "format-version": 2,
+                "properties": offsets.mirror(keys)["updates"],
+                "current-snapshot-id": 2,
+                "snapshots": [{"snapshot-id": 2, "parent-snapshot-id": 1, "summary": {}}],
+            }
+        ),
+    ):
+        assert offsets.recorded(metadata, "other").cluster_id == "C2"
+        known = offsets.recorded(metadata, "t")
+        assert (known.offsets, known.cluster_id) == ({0: 5}, "C1")
+        assert not known.is_of(Source(topic="t", topic_id=None, cluster_id="C2", generation=1))
+
+
 @pytest.mark.parametrize("broken", ["nonsense", "[1]", '{"t":{"0":"x"}}', '{"t":5}'])
 def test_a_map_that_cannot_be_read_stops_everything(broken: str) -> None:
     metadata = table({"snapshot-id": 1, "summary": {"ingest.offsets": broken}}, head=1)
