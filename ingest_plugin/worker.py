@@ -131,15 +131,17 @@ class Worker:
             if lane is not None:
                 lane.owned.add(place.partition)
                 lane.unstarted.add(place.partition)
-        for place, reason in polled.broken.items():
-            lane = self._lanes.get(place.topic)
-            if lane is not None and lane.stopped is None and place.partition in lane.owned:
-                self._commit_then_leave(lane, f"partition {place.partition}: {reason}")
         for topic, messages in _by_topic(polled.messages).items():
             lane = self._lanes.get(topic)
             if lane is not None and lane.takes:
                 self._guarded(lane, partial(lane.task.take, messages))
-                self._relieve()
+        # Only now may anything be committed: the broker's positions are behind all that it has delivered, and a
+        # commit says by them up to when the table is complete.
+        for place, reason in polled.broken.items():
+            lane = self._lanes.get(place.topic)
+            if lane is not None and lane.stopped is None and place.partition in lane.owned:
+                self._commit_then_leave(lane, f"partition {place.partition}: {reason}")
+        self._relieve()
         self._tend_all()
 
     def _relieve(self) -> None:

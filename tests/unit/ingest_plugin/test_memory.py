@@ -71,6 +71,37 @@ def test_rows_that_cannot_be_written_out_yet_are_committed() -> None:
         assert sorted(row["n"] for row in rows) == list(range(40))
 
 
+def test_a_commit_for_memory_does_not_call_complete_what_is_not_taken_yet() -> None:
+    """One poll brings records of both topics; what the second holds already is committed because of the first's."""
+    lab = Lab(topic="a", **{"commit.interval.ms": 900_000, "upsert.enable": True, "id.columns": "[n]"})
+    lab.cluster.create("b")
+    lab.document = {"patterns": {"all": {"glob": "*", **lab.keys}}, "memory": {"budget_bytes": MIB}}
+    stamp = 1_700_000_000_000
+
+    def produce(topic: str, number: int, size: int) -> None:
+        value = orjson.dumps({"n": number, "text": "x" * size})
+        lab.cluster.produce(topic, value, timestamp_ms=stamp)
+
+    produce("b", 1, MIB * 3 // 4)
+    turns = 0
+
+    def should_stop() -> bool:
+        nonlocal turns
+        turns += 1
+        if turns == 20:
+            produce("a", 1, MIB // 2)
+            produce("b", 2, 10)
+        return turns > 40
+
+    assert lab.worker(exit_at_end=False, should_stop=should_stop).run()
+    metadata = lab.table(TableIdent.of("demo", "b")).metadata
+    found = [snapshot["summary"] for snapshot in metadata.snapshots]
+    assert sorted(row["n"] for row in lab.rows(TableIdent.of("demo", "b"))) == [1, 2]
+    for summary in found:
+        is_whole = orjson.loads(summary["ingest.offsets"]) == {"b": {"0": 2}}
+        assert is_whole or int(summary["ingest.valid-through-ts"]) <= stamp
+
+
 def test_open_files_of_many_partitions_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each partition has a file open: their buffers are memory, too."""
     monkeypatch.setattr("table_format.write.parquet.ROW_GROUP_MEMORY", 4096)
