@@ -66,7 +66,8 @@ class Membership:
             lane.gone = True
             return
         # One that has come back, or is asked for otherwise, gets a new lane: it goes on where its table is.
-        lane.leaving = settings is None or lane.gone or settings != lane.task.settings
+        # So does one that is asked for again before it has gone: nothing is delivered to the old lane any more.
+        lane.leaving = lane.leaving or settings is None or lane.gone or settings != lane.task.settings
         if lane.leaving:
             self.broker.stop(lane.places(lane.owned))
 

@@ -220,6 +220,28 @@ def test_two_topics_share_a_table_and_each_goes_on_where_it_was() -> None:
     assert "filled from another topic" in stopped["shop.a"]
 
 
+def test_a_new_cluster_for_one_of_two_topics_makes_no_offsets_of_the_other_valid() -> None:
+    """Where brokers tell no ids of topics, too."""
+    lab = Shop(**{"table.shared": True})
+    for topic in lab.cluster.topics.values():
+        topic.topic_id = None
+    keys = {**lab.keys, "table": "t"}
+    lab.document = {"topics": {"shop.a": keys, "shop.b": {**keys, "on.topic.recreated": "restart"}}}
+    lab.cluster.create("shop.b")
+    lab.cluster.topics["shop.b"].topic_id = None
+    lab.produce("shop.a", 1)
+    lab.produce("shop.b", 2)
+    assert lab.run().stopped == {}
+    lab.cluster.id = "cluster-2"
+    for topic in lab.cluster.topics.values():
+        topic.logs[0].clear()
+    lab.produce("shop.a", 3, 4)
+    lab.produce("shop.b", 5)
+    for _ in range(2):
+        assert "filled from another cluster" in lab.run().stopped["shop.a"]
+        assert sorted(lab.numbers("t")) == [1, 2, 5]
+
+
 def test_registered_topics_come_and_go_without_a_restart() -> None:
     lab = Registry()
     lab.cluster.create("b")
@@ -252,6 +274,24 @@ def test_a_removed_topic_commits_what_was_read_of_it() -> None:
     lab.produce("shop.a", 1, 2)
     lab.play(nothing, lab.told.topics.clear, lambda: lab.produce("shop.a", 3))
     assert lab.numbers("shop.a") == [1, 2]
+
+
+def test_a_topic_that_is_asked_for_again_before_it_has_gone_goes_on_in_a_new_lane() -> None:
+    """The old one is delivered nothing any more: kept, it would wait for ever."""
+    lab = Registry()
+    members = lab.worker(exit_at_end=False)._members
+    members.refresh()
+    lab.told.topics = {}
+    members.refresh()
+    lab.told.topics = {"shop.a": lab.keys}
+    members.refresh()
+    before = members.lanes["shop.a"]
+    before.owned = {0}
+    assert before.leaving
+    members.leave(before)
+    after = members.lanes["shop.a"]
+    assert after is not before
+    assert (after.leaving, after.owned, after.unstarted) == (False, {0}, {0})
 
 
 @pytest.mark.parametrize("applied", [True, False])
