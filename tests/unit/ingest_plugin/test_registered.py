@@ -40,6 +40,7 @@ def test_an_address_that_is_not_ours_is_not_asked() -> None:
         (405, "", Unsupported),
         (200, "<html>hello</html>", Unsupported),
         (200, "[]", Unsupported),
+        (200, "{}", Unsupported),
         (401, "{}", Forbidden),
         (403, "{}", Forbidden),
         (500, "{}", Unavailable),
@@ -56,9 +57,9 @@ def test_what_an_answer_means(answers: Answers, status: int, body: str, kind: ty
 def test_a_server_that_had_registrations_is_away_when_it_says_nothing_of_them(answers: Answers) -> None:
     """A proxy's page or an older server behind it must not look as if every topic had been removed."""
     asked = registrations(f"{answers.url}/iceberg")
-    answers.next = [(200, PAGE), (200, "<html>maintenance</html>"), (405, "")]
+    answers.next = [(200, PAGE), (200, "<html>maintenance</html>"), (405, ""), (200, '{"state": "starting"}')]
     assert asked.of("g") == {}
-    for _ in range(2):
+    for _ in range(3):
         with pytest.raises(Unavailable):
             asked.of("g")
 
