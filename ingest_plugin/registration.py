@@ -40,8 +40,12 @@ def checked(topic: str, settings: Mapping[str, Any]) -> TopicSettings:
     try:
         found = topic_from(topic, settings)
         check_topic(found, has_registry=True)
+        orjson.dumps(settings)
     except ConfigError as error:
-        raise Invalid(str(error)) from None
+        # Half a character, of which JSON may have an escape, can be told of but not written.
+        raise Invalid(str(error).encode("utf-8", "backslashreplace").decode()) from None
+    except TypeError as error:
+        raise Invalid(f"[topics.{topic}]: the settings cannot be kept: {error}") from None
     return found
 
 

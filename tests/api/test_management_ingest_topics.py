@@ -84,6 +84,25 @@ def test_what_a_file_refuses_is_refused_in_the_same_words(http: Http, settings: 
     assert "hunter2" not in detail
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        '{"namespace": "we\\ud800b"}',
+        '{"namespace": "web", "table": "\\ud800"}',
+        '{"namespace": "web", "\\ud800": 1}',
+        '{"namespace": "web", "fields.rename": {"a": "\\udfff"}}',
+    ],
+)
+def test_half_a_character_is_refused(http: Http, settings: str) -> None:
+    answer = http.put(
+        f"{TOPICS}/halves",
+        content=f'{{"group": "g", "settings": {settings}}}',
+        headers={"Content-Type": "application/json"},
+    )
+    assert_problem(answer, 400, "invalid")
+    assert_problem(http.get(f"{TOPICS}/halves"), 404, "not-found")
+
+
 def test_a_topic_configuration_of_automq_is_taken_as_it_is(http: Http) -> None:
     keys = {
         "automq.table.topic.enable": "true",
