@@ -35,10 +35,18 @@ class Membership:
     """What all lanes together may hold."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Topics that are asked for and cannot be read, with the reason."""
+    _listed: frozenset[str] = frozenset()
     _subscribed: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        self._subscribed = frozenset(self.lanes)
+        self._listed = self._subscribed = frozenset(self.lanes)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the source may still bring what can be read; topics that were listed and stopped wait for nothing."""
+        if self.source is None:
+            return False
+        return not self.lanes or any(topic not in self._listed for topic in self.lanes)
 
     def refresh(self) -> None:
         """Let topics come that are to be read by now; mark those that are not, or otherwise than before, as leaving.

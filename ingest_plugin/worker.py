@@ -101,7 +101,7 @@ class Worker:
         return clean and not self.stopped
 
     def _has_work(self) -> bool:
-        waits_for_topics = self._members.source is not None and not self._exit_at_end
+        waits_for_topics = self._members.waits and not self._exit_at_end
         return waits_for_topics or any(lane.stopped is None for lane in self._lanes.values())
 
     def _discover(self) -> None:

@@ -103,6 +103,7 @@ def test_effective_policies_name_the_source_of_each_value(http: Http, catalog: C
         "icebergUnreferencedFileRemoval",
         "icebergRecordExpiration",
         "icebergManifests",
+        "icebergStatistics",
     }
     compaction = by_type["icebergCompaction"]
     assert compaction["settings"]["targetFileSizeMB"] == 128
@@ -262,6 +263,10 @@ def test_openapi_names_every_route(http: Http) -> None:
         f"{table}/jobs",
         f"{table}/maintenance",
         f"{table}/maintenance/plan",
+        f"{table}/ingest",
+        "/v1/buckets/{bucket}/ingest/topics",
+        "/v1/buckets/{bucket}/ingest/topics/{topic}",
+        "/v1/buckets/{bucket}/ingest/history",
         "/v1/jobs",
         "/v1/jobs/{job}",
         "/v1/jobs/{job}/cancel",

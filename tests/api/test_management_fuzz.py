@@ -90,6 +90,7 @@ def bodies(table: str) -> list[tuple[str, str, Any]]:
             "/v1/buckets/default",
             {"properties": {"a": "b"}, "storage": {}, "credentials": None, "protected": False},
         ),
+        ("PUT", "/v1/buckets/default/ingest/topics/clicks", {"settings": {"namespace": "web"}}),
         ("POST", "/v1/buckets/default/namespaces", {"namespace": ["f"], "properties": {"a": "b"}}),
         ("PUT", f"{table.partition('/tables/')[0]}/properties", {"properties": {"a": "b"}}),
         ("POST", f"{table}/jobs", {"kind": "icebergCompaction", "dryRun": False}),

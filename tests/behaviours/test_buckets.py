@@ -329,7 +329,16 @@ def test_everything_that_refers_to_a_bucket_goes_with_it_or_keeps_it() -> None:
         for key in table.foreign_keys
         if key.column.table is schema.buckets
     }
-    assert referring == {"namespaces", "tables", "dropped_tables", "views", "jobs", "idempotency"}
+    assert referring == {
+        "namespaces",
+        "tables",
+        "dropped_tables",
+        "views",
+        "jobs",
+        "idempotency",
+        "ingest_topics",
+        "ingest_topic_changes",
+    }
 
 
 async def nothing_left(platform: Platform) -> None:
@@ -338,7 +347,15 @@ async def nothing_left(platform: Platform) -> None:
     def strays(connection: Connection) -> list[Any]:
         there = select(schema.buckets.c.id)
         found: list[Any] = []
-        for rows in (schema.namespaces, schema.tables, schema.views, schema.jobs, schema.idempotency):
+        for rows in (
+            schema.namespaces,
+            schema.tables,
+            schema.views,
+            schema.jobs,
+            schema.idempotency,
+            schema.ingest_topics,
+            schema.ingest_topic_changes,
+        ):
             found += connection.execute(select(rows).where(rows.c.bucket_id.not_in(there))).all()
         resources = select(schema.buckets.c.resource_id).union(select(schema.tables.c.resource_id))
         for rows in (schema.tags, schema.resource_settings):

@@ -272,9 +272,13 @@ def test_other_storage_of_a_bucket_counts_at_once(
     before = requests.get(table, timeout=30)
     outside = s3.endpoint.replace("127.0.0.1", "localhost")
     version = requests.get(url, timeout=30).headers["ETag"]
-    changed = requests.put(
-        url, json={"storage": {"s3.client-endpoint": outside}}, headers={"If-Match": version}, timeout=60
-    )
+    described = {
+        "properties": {},
+        "storage": {"s3.client-endpoint": outside},
+        "credentials": None,
+        "protected": False,
+    }
+    changed = requests.put(url, json=described, headers={"If-Match": version}, timeout=60)
     assert changed.status_code == 200, changed.text
     after = requests.get(table, headers={"If-None-Match": before.headers["ETag"]}, timeout=30)
     assert after.status_code == 200  # the metadata is the same, the way to it is not

@@ -62,8 +62,8 @@ def compaction_forgets_rows(patch: Patch) -> None:
     """The last row of a group is lost, and so is the check that would tell."""
     honest = rewriting._read
 
-    def short(*args: Any) -> Iterator[Any]:
-        for batch in honest(*args):
+    def short(*args: Any, **how: Any) -> Iterator[Any]:
+        for batch in honest(*args, **how):
             yield batch.slice(0, max(batch.num_rows - 1, 1))
 
     patch.setattr(rewriting, "_read", short)
