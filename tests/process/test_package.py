@@ -56,7 +56,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", place / "dist", cwd=ROOT)
     (sdist,) = (place / "dist").glob("frazil-*.tar.gz")
     with tarfile.open(sdist) as archive:
-        archive.extractall(place / "source", filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.0 to 3.11.3 have none
+        archive.extractall(place / "source")
     (source,) = (place / "source").iterdir()
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", place / "dist", cwd=source)
     (wheel,) = (place / "dist").glob("frazil-*.whl")

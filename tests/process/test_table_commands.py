@@ -148,7 +148,7 @@ def test_a_setting_leaves_the_status_to_the_levels_above(catalog: Catalog, call:
     assert "enabled minManifests=7" in policy("history", *own)
     policy("unset", "manifests", "--namespace", "sales")
     code, _, err = call("set", "manifests", *own, "--status", "maybe", group="policy")
-    assert (code, "policy status is 'maybe'" in err) == (1, True)
+    assert (code, "--status is 'maybe'" in err) == (2, True)
 
 
 def test_register_overwrites_what_it_was_asked_about(catalog: Catalog, call: Call) -> None:

@@ -73,7 +73,8 @@ def _download(version: str, to: Path) -> None:
     if len(archives) != 1:
         raise SourceMissing(f"pip brought no source distribution of pyiceberg {version}")
     with tarfile.open(archives[0]) as archive:
-        archive.extractall(to / "all", filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.0 to 3.11.3 have none
+        archive.extractall(to / "all")
     (top,) = (to / "all").iterdir()
     _copy(top, to)
     shutil.rmtree(to / "all")
